@@ -1,0 +1,1 @@
+"""A Warp-style kernel language for tiles."""

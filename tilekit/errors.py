@@ -1,0 +1,130 @@
+"""Every error and warning tilekit raises.
+
+Each error is a :class:`TilekitError` and also the built-in class a Python user would catch, so both
+``except TilekitError`` and ``except TypeError`` work. Inside a kernel an error carries the place in the user's source.
+"""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place in the user's source: a range of columns on one line, and the calls that led there."""
+
+    file: str
+    line: int
+    column: int = 0
+    end_column: int = 0
+    function: str = ""
+    caller: Location | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    def source_line(self) -> str:
+        return linecache.getline(self.file, self.line).rstrip("\n")
+
+    def excerpt(self) -> str:
+        """The source line with a caret under the range, or an empty string where there is no source."""
+        text = self.source_line()
+        stripped = text.lstrip()
+        if not stripped:
+            return ""
+        indent = len(text) - len(stripped)
+        start = max(self.column - indent, 0)
+        width = min(self.end_column, len(text)) - self.column if self.end_column > self.column else 1
+        return f"    {stripped}\n    {' ' * start}{'^' * max(width, 1)}"
+
+
+class TilekitError(Exception):
+    """Base of all tilekit errors; ``location`` is the place in a kernel's source, where there is one."""
+
+    def __init__(self, message: str, location: Location | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.location = location
+
+    def at(self, location: Location | None) -> TilekitError:
+        """Attach a location unless a more exact one is known already."""
+        if self.location is None:
+            self.location = location
+        return self
+
+    def __str__(self) -> str:
+        if self.location is None:
+            return self.message
+        parts = [f"{self.location}: {self.message}", self.location.excerpt()]
+        caller = self.location.caller
+        while caller is not None:
+            parts.append(f"  called from {caller}" + (f" in {caller.function}" if caller.function else ""))
+            caller = caller.caller
+        return "\n".join(part for part in parts if part)
+
+
+class KernelSyntaxError(TilekitError, SyntaxError):
+    """A kernel uses Python syntax that kernels do not support."""
+
+    def __init__(self, message: str, location: Location | None = None) -> None:
+        super().__init__(message, location)
+        self.msg = message
+
+    __str__ = TilekitError.__str__
+
+
+class KernelTypeError(TilekitError, TypeError):
+    """Wrong kinds, dtypes or ranks of operands or arguments."""
+
+
+class KernelValueError(TilekitError, ValueError):
+    """Operands or arguments of the right kind with values or shapes that do not fit."""
+
+
+class KernelNameError(TilekitError, NameError):
+    """A name that is not defined, or not on every path that leads to its use."""
+
+
+class KernelAttributeError(TilekitError, AttributeError):
+    """An attribute or builtin that does not exist."""
+
+
+class KernelIndexError(TilekitError, IndexError):
+    """An element access outside its array or tile."""
+
+
+class KernelAssertionError(TilekitError, AssertionError):
+    """An ``assert`` in a kernel that failed."""
+
+
+class KernelNotImplementedError(TilekitError, NotImplementedError):
+    """Something that tilekit refuses because it could not do it right, with the reason."""
+
+
+class UninitializedError(TilekitError, ValueError):
+    """A tile or element that was read before anything was written to it."""
+
+
+class CompileError(TilekitError, RuntimeError):
+    """The host compiler or NVRTC refused generated code, or none could be found."""
+
+
+class VerificationError(TilekitError, AssertionError):
+    """The IR is malformed: a fault in tilekit, never in the user's kernel."""
+
+
+class TilekitWarning(UserWarning):
+    """Base of all tilekit warnings."""
+
+
+class PrecisionWarning(TilekitWarning):
+    """A requested reduced precision is not available here; the full one is computed."""
+
+
+class FallbackWarning(TilekitWarning):
+    """A slower way than the one asked for is used, with the reason."""
+
+
+class RecompileWarning(TilekitWarning):
+    """A kernel was specialised often over one captured value."""

@@ -1,0 +1,208 @@
+"""Element types and the types of IR values. Types are logical: nothing here says where or how a value is stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilekit.errors import KernelTypeError
+
+
+class DType:
+    """An element type. Calling it converts: inside a kernel a traced value, outside a number to a NumPy scalar.
+
+    Equal to the dtypes of NumPy, Warp, PyTorch and ml_dtypes that mean the same.
+
+    Example:
+        >>> import numpy as np
+        >>> float32 == np.float32, float32 == float, int32(7)
+        (True, True, np.int32(7))
+    """
+
+    __slots__ = ("bits", "kind", "name")
+
+    def __init__(self, name: str, kind: str, bits: int) -> None:
+        self.name = name
+        self.kind = kind
+        """``"b"`` bool, ``"i"`` signed, ``"u"`` unsigned, ``"f"`` floating."""
+        self.bits = bits
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.bits // 8
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype that tilekit computes in; bfloat16 values are held in float32 arrays."""
+        return np.dtype("float32" if self.name == "bfloat16" else self.name)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in "iu"
+
+    @property
+    def short(self) -> str:
+        """The short spelling used in printed types: ``f32``, ``i64``, ``bf16``, ``bool``."""
+        if self.kind == "b":
+            return "bool"
+        return "bf16" if self.name == "bfloat16" else f"{self.kind}{self.bits}"
+
+    def __call__(self, value: Any = 0) -> Any:
+        return convert_hook(value, self)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __hash__(self) -> int:
+        return hash(("tilekit.DType", self.name))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, DType):
+            return self.name == other.name
+        found = find_dtype(other)
+        return NotImplemented if found is None else found.name == self.name
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
+        return dtype_named, (self.name,)
+
+
+bool_ = DType("bool", "b", 8)
+int8 = DType("int8", "i", 8)
+int16 = DType("int16", "i", 16)
+int32 = DType("int32", "i", 32)
+int64 = DType("int64", "i", 64)
+uint8 = DType("uint8", "u", 8)
+uint16 = DType("uint16", "u", 16)
+uint32 = DType("uint32", "u", 32)
+uint64 = DType("uint64", "u", 64)
+float16 = DType("float16", "f", 16)
+bfloat16 = DType("bfloat16", "f", 16)
+float32 = DType("float32", "f", 32)
+float64 = DType("float64", "f", 64)
+
+DTYPES = {
+    d.name: d
+    for d in (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64)
+}
+_PYTHON = {bool: bool_, int: int32, float: float32}
+_found: dict[Any, DType | None] = {}
+
+
+def dtype_named(name: str) -> DType:
+    return DTYPES[name]
+
+
+def find_dtype(given: Any) -> DType | None:
+    """The dtype that Python's, NumPy's, Warp's, torch's or ml_dtypes' own type means, or None."""
+    if isinstance(given, DType):
+        return given
+    try:
+        return _found[given]
+    except KeyError:
+        found = _found[given] = _find(given)
+        return found
+    except TypeError:  # unhashable, so no dtype
+        return None
+
+
+def _find(given: Any) -> DType | None:
+    if isinstance(given, type) and given in _PYTHON:
+        return _PYTHON[given]
+    module = getattr(given, "__module__", None) or type(given).__module__
+    root = module.split(".")[0]
+    if isinstance(given, np.dtype):
+        return DTYPES.get(given.name) if given.isnative else None
+    if isinstance(given, type) and issubclass(given, np.generic):
+        return DTYPES.get(np.dtype(given).name)
+    if root in ("warp", "ml_dtypes") and isinstance(given, type):
+        return DTYPES.get({"bool_": "bool"}.get(given.__name__, given.__name__))
+    if root == "torch" and type(given).__name__ == "dtype":
+        return DTYPES.get(str(given).removeprefix("torch."))
+    return None
+
+
+def as_dtype(given: Any) -> DType:
+    """The dtype that ``given`` means.
+
+    Raises:
+        KernelTypeError: ``given`` is no scalar dtype that tilekit knows.
+    """
+    found = find_dtype(given)
+    if found is None:
+        raise KernelTypeError(f"{given!r} is not a dtype; the dtypes are {', '.join(DTYPES)}")
+    return found
+
+
+def to_numpy_scalar(value: Any, dtype: DType) -> Any:
+    """``value`` rounded, wrapped or truncated to ``dtype``, as a NumPy scalar."""
+    with np.errstate(all="ignore"):
+        if isinstance(value, int) and not isinstance(value, bool) and dtype.is_integer:
+            low = value & ((1 << dtype.bits) - 1)
+            return dtype.numpy.type(low - (1 << dtype.bits) if dtype.kind == "i" and low >> (dtype.bits - 1) else low)
+        result = np.asarray(value).astype(dtype.numpy)
+        return (round_bfloat16(result) if dtype is bfloat16 else result)[()]
+
+
+convert_hook: Callable[[Any, DType], Any] = to_numpy_scalar
+"""What ``dtype(value)`` does; the builtins replace it by one that also records a conversion inside a kernel."""
+
+
+def set_convert_hook(hook: Callable[[Any, DType], Any]) -> None:
+    global convert_hook
+    convert_hook = hook
+
+
+def round_bfloat16(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Float32 values rounded to the nearest bfloat16, ties to even, still as float32; NaN stays NaN."""
+    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
+    return np.where(np.isnan(values), np.float32(np.nan), rounded.view(np.float32)).reshape(np.shape(values))
+
+
+@dataclass(frozen=True)
+class ScalarType:
+    """A number. ``weak`` marks one that came from Python literals only and adopts the dtype of its partner."""
+
+    dtype: DType
+    weak: bool = False
+
+    def __str__(self) -> str:
+        return self.dtype.short
+
+
+@dataclass(frozen=True)
+class TileType:
+    """A tile: elements of one dtype in a compile-time shape, numbered row by row."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def __str__(self) -> str:
+        return f"tile<{'x'.join(map(str, self.shape))}x{self.dtype.short}>"
+
+
+@dataclass(frozen=True)
+class ArrayType:
+    """A strided array in memory; shape and strides are known at run time."""
+
+    dtype: DType
+    ndim: int
+
+    def __str__(self) -> str:
+        return f"array{self.ndim}d<{self.dtype.short}>"
+
+
+Type = ScalarType | TileType | ArrayType
