@@ -1,0 +1,88 @@
+"""Options, fixtures and hooks that every test shares."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import random
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import hypothesis
+import numpy as np
+import pytest
+
+from tests.strict_skips import StrictSkips, wanted
+
+TESTS = Path(__file__).parent
+GOLDEN = TESTS / "golden"
+ASKED_FOR_BY_NAME = ("deep", "gpu")
+CACHE_VARIABLE = "TILEKIT_CACHE_DIR"
+_CACHE = pytest.StashKey[tuple[str, str | None]]()
+
+hypothesis.settings.register_profile("tilekit", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("tilekit")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing")
+    parser.addoption("--strict-skips", action="store_true", help="fail when a test skips that allowed_skips.txt lacks")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if wanted(config):
+        config.pluginmanager.register(StrictSkips(config, TESTS / "allowed_skips.txt"), "tilekit-strict-skips")
+    if not hasattr(config, "workerinput"):  # workers inherit the variable and so share one cache
+        config.stash[_CACHE] = (tempfile.mkdtemp(prefix="tilekit-tests-"), os.environ.get(CACHE_VARIABLE))
+        os.environ[CACHE_VARIABLE] = config.stash[_CACHE][0]
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _CACHE not in config.stash:
+        return
+    directory, before = config.stash[_CACHE]
+    shutil.rmtree(directory, ignore_errors=True)
+    if before is None:
+        os.environ.pop(CACHE_VARIABLE, None)
+    else:
+        os.environ[CACHE_VARIABLE] = before
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    named = set(re.findall(r"\w+", config.option.markexpr or ""))
+    left_out = [marker for marker in ASKED_FOR_BY_NAME if marker not in named]
+    deselected = [item for item in items if any(item.get_closest_marker(marker) for marker in left_out)]
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = [item for item in items if item not in set(deselected)]
+
+
+@pytest.fixture(autouse=True)
+def _fixed_seeds() -> None:
+    random.seed(0)
+    np.random.seed(0)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare text with ``golden/<path of the test module>/<name>``; ``--update-golden`` writes it."""
+    folder = GOLDEN / request.path.relative_to(TESTS).with_suffix("")
+
+    def check(text: str, name: str) -> None:
+        path = folder / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="\n")
+            return
+        shown = path.relative_to(TESTS.parent).as_posix()
+        if not path.exists():
+            pytest.fail(f"no golden file {shown}; run pytest --update-golden and review what it writes", pytrace=False)
+        expected = path.read_text(encoding="utf-8")
+        if text != expected:
+            lines = difflib.unified_diff(expected.splitlines(), text.splitlines(), shown, "this run", lineterm="")
+            pytest.fail("\n".join([*lines, "if this is meant: pytest --update-golden"]), pytrace=False)
+
+    return check
