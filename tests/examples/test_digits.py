@@ -1,0 +1,46 @@
+"""The digits example: the right answer, not merely a good one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilekit.examples import digits
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture(scope="module")
+def data() -> digits.Digits:
+    return digits.load_digits()
+
+
+def test_every_digit_is_used_once(data: digits.Digits) -> None:
+    assert len(data.train_labels) + len(data.test_labels) == 1797
+    assert data.test_pixels.shape == (449, 64)
+
+
+def test_scores_are_those_of_numpy(data: digits.Digits) -> None:
+    expected = digits.numpy_scores(data)
+    # float32 rounds each product once and the solve magnifies that by the condition number, 986: 6e-5 at the very worst.
+    np.testing.assert_allclose(digits.scores(data, "cpu"), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+def test_command_prints_equal_accuracies_and_saves_the_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = tmp_path / "misread.png"
+    assert digits.main(["--picture", str(picture)]) == 0
+    printed = capsys.readouterr().out
+    accuracies = [line.rsplit(" ", 1)[1] for line in printed.splitlines() if line.startswith("test accuracy")]
+    assert len(accuracies) == 2
+    assert accuracies[0] == accuracies[1]
+    assert float(accuracies[0].rstrip("%")) > 90
+    assert picture.read_bytes().startswith(PNG)
+
+
+def test_picture_of_nothing_misread(tmp_path: Path, data: digits.Digits) -> None:
+    digits.draw_misread(data, data.test_labels, tmp_path / "none.png")
+    assert (tmp_path / "none.png").exists()
