@@ -24,7 +24,7 @@ def test_every_digit_is_used_once(data: digits.Digits) -> None:
 
 def test_scores_are_those_of_numpy(data: digits.Digits) -> None:
     expected = digits.numpy_scores(data)
-    # float32 rounds each product once and the solve magnifies that by the condition number, 986: 6e-5 at the very worst.
+    # float32 rounds each product once and the solve magnifies that by its condition number, 986: at worst 6e-5.
     np.testing.assert_allclose(digits.scores(data, "cpu"), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
