@@ -1,0 +1,280 @@
+"""Scalar arithmetic with Warp's rules; on tiles it works element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilekit.errors import KernelTypeError
+from tilekit.ir.builtin import Builtin, builtin
+from tilekit.ir.handles import Scalar, Tile
+from tilekit.ir.types import ScalarType, bool_
+
+Number = Scalar | Tile
+
+GROUP = "Scalar math"
+
+
+def elementwise(operator: str | None = None, unify: tuple[str, ...] = (), group: str = GROUP) -> Callable[..., Builtin]:
+    """Declare scalar arithmetic that the native header of the same name computes."""
+
+    def declare(signature: Callable[..., Any]) -> Builtin:
+        found = builtin(group=group, operator=operator, elementwise=True, unify=unify)(signature)
+
+        @found.emit
+        def _emit(cx: Any) -> str:
+            return cx.native_call()  # type: ignore[no-any-return]
+
+        return found
+
+    return declare
+
+
+def need(type: ScalarType, kinds: str, name: str) -> ScalarType:
+    """The type, where its dtype is of one of the kinds.
+
+    Raises:
+        KernelTypeError: it is of another kind.
+    """
+    if type.dtype.kind not in kinds:
+        wanted = " or ".join({"b": "bool", "i": "integer", "u": "unsigned", "f": "floating"}[kind] for kind in kinds)
+        raise KernelTypeError(f"{name} needs {wanted} operands, got {type.dtype.name}")
+    return type
+
+
+def _same_type(declared: Builtin, kinds: str = "iuf") -> None:
+    first = declared.operand_names[0]
+
+    if first == "a":
+
+        @declared.result
+        def _result_a(a: ScalarType) -> ScalarType:
+            return need(a, kinds, declared.spelled)
+    else:
+
+        @declared.result
+        def _result_x(x: ScalarType) -> ScalarType:
+            return need(x, kinds, declared.spelled)
+
+
+@elementwise("+", unify=("a", "b"))
+def add(a: Number, b: Number) -> Number:
+    """Add two numbers or tiles: integers wrap around, floats round to nearest.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.add(2, 3)
+        5
+    """
+
+
+@elementwise("-", unify=("a", "b"))
+def sub(a: Number, b: Number) -> Number:
+    """Subtract ``b`` from ``a``.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.sub(2, 3)
+        -1
+    """
+
+
+@elementwise("*", unify=("a", "b"))
+def mul(a: Number, b: Number) -> Number:
+    """Multiply two numbers or tiles: integers wrap around, floats round to nearest.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.mul(2, 3)
+        6
+    """
+
+
+@elementwise("/", unify=("a", "b"))
+def div(a: Number, b: Number) -> Number:
+    """Divide: integers truncate toward zero (and give 0 for a divisor of 0), floats follow IEEE.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.div(-7, 2), tk.div(-7.0, 2.0)
+        (-3, -3.5)
+    """
+
+
+@elementwise("//", unify=("a", "b"))
+def floordiv(a: Number, b: Number) -> Number:
+    """Divide and round toward minus infinity.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.floordiv(-7, 2)
+        -4
+    """
+
+
+@elementwise("%", unify=("a", "b"))
+def mod(a: Number, b: Number) -> Number:
+    """The remainder of truncating division: it has the sign of ``a``.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.mod(-7, 2)
+        -1
+    """
+
+
+for _declared in (add, sub, mul, div, floordiv, mod):
+    _same_type(_declared)
+
+
+def _truncated(a: Any, b: Any) -> Any:
+    zero = np.equal(b, 0)
+    safe = np.where(zero, np.ones_like(b), b)
+    quotient = np.floor_divide(a, safe)
+    off = (np.multiply(quotient, safe) != a) & ((np.less(a, 0)) != (np.less(safe, 0)))
+    return np.where(zero, np.zeros_like(quotient), quotient + off.astype(quotient.dtype))
+
+
+def _is_integer(*values: Any) -> bool:
+    return all(np.asarray(value).dtype.kind in "iu" for value in values)
+
+
+add.reference(lambda a, b: np.add(a, b))
+sub.reference(lambda a, b: np.subtract(a, b))
+mul.reference(lambda a, b: np.multiply(a, b))
+
+
+@div.reference
+def _div(a: Any, b: Any) -> Any:
+    return _truncated(a, b) if _is_integer(a, b) else np.divide(a, b)
+
+
+@floordiv.reference
+def _floordiv(a: Any, b: Any) -> Any:
+    if _is_integer(a, b):
+        return np.where(np.equal(b, 0), 0, np.floor_divide(a, np.where(np.equal(b, 0), np.ones_like(b), b)))
+    return np.floor(np.divide(a, b))
+
+
+@mod.reference
+def _mod(a: Any, b: Any) -> Any:
+    if _is_integer(a, b):
+        return np.where(np.equal(b, 0), np.zeros_like(a), np.subtract(a, np.multiply(_truncated(a, b), b)))
+    return np.fmod(a, b)
+
+
+@elementwise("neg")
+def neg(x: Number) -> Number:
+    """Change the sign.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.neg(2)
+        -2
+    """
+
+
+@elementwise("pos")
+def pos(x: Number) -> Number:
+    """The number itself.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.pos(2)
+        2
+    """
+
+
+_same_type(neg)
+_same_type(pos)
+neg.reference(lambda x: np.negative(x))
+pos.reference(lambda x: x)
+
+
+def _comparison(operator: str) -> Callable[..., Builtin]:
+    def declare(signature: Callable[..., Any]) -> Builtin:
+        found = elementwise(operator, unify=("a", "b"))(signature)
+
+        @found.result
+        def _result(a: ScalarType, b: ScalarType) -> ScalarType:
+            return ScalarType(bool_)
+
+        return found  # type: ignore[no-any-return]
+
+    return declare
+
+
+@_comparison("<")
+def lt(a: Number, b: Number) -> Number:
+    """Whether ``a < b``; false where one is NaN.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.lt(1, 2)
+        True
+    """
+
+
+@_comparison("<=")
+def le(a: Number, b: Number) -> Number:
+    """Whether ``a <= b``; false where one is NaN.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.le(2, 2)
+        True
+    """
+
+
+@_comparison(">")
+def gt(a: Number, b: Number) -> Number:
+    """Whether ``a > b``; false where one is NaN.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.gt(1, 2)
+        False
+    """
+
+
+@_comparison(">=")
+def ge(a: Number, b: Number) -> Number:
+    """Whether ``a >= b``; false where one is NaN.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.ge(1, 2)
+        False
+    """
+
+
+@_comparison("==")
+def eq(a: Number, b: Number) -> Number:
+    """Whether ``a`` equals ``b``; false where one is NaN.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.eq(1, 2)
+        False
+    """
+
+
+@_comparison("!=")
+def ne(a: Number, b: Number) -> Number:
+    """Whether ``a`` differs from ``b``; true where one is NaN.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.ne(1, 2)
+        True
+    """
+
+
+lt.reference(lambda a, b: np.less(a, b))
+le.reference(lambda a, b: np.less_equal(a, b))
+gt.reference(lambda a, b: np.greater(a, b))
+ge.reference(lambda a, b: np.greater_equal(a, b))
+eq.reference(lambda a, b: np.equal(a, b))
+ne.reference(lambda a, b: np.not_equal(a, b))

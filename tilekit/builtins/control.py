@@ -1,0 +1,120 @@
+"""Structured control flow: ops that own blocks. The frontend records them; no user calls them by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilekit.errors import KernelTypeError
+from tilekit.ir.builtin import builtin
+from tilekit.ir.core import Block
+from tilekit.ir.handles import Scalar
+from tilekit.ir.operands import Tiles
+from tilekit.ir.types import ScalarType, Type, bool_
+
+GROUP = "Control flow"
+Run = Callable[..., tuple[Any, ...]]
+
+
+def _yielded(block: Block) -> tuple[Type, ...]:
+    return tuple(result.type for result in block.results)
+
+
+def _same(found: tuple[Type, ...], wanted: tuple[Type, ...], what: str) -> None:
+    if found != wanted:
+        raise KernelTypeError(f"{what} has types {list(map(str, found))} where {list(map(str, wanted))} are carried")
+
+
+@builtin(group=GROUP)
+def if_else(test: Scalar) -> Any:
+    """Run the first block where ``test`` is true, else the second; yields what that block yields."""
+
+
+@if_else.result
+def _if_result(test: ScalarType, blocks: tuple[Block, ...]) -> tuple[Type, ...]:
+    if test.dtype != bool_:
+        raise KernelTypeError(f"a condition must be bool, got {test}")
+    _same(_yielded(blocks[1]), _yielded(blocks[0]), "the else branch")
+    return _yielded(blocks[0])
+
+
+@if_else.reference
+def _if_reference(test: Any, blocks: tuple[Run, ...]) -> tuple[Any, ...]:
+    return blocks[0]() if test else blocks[1]()
+
+
+@if_else.emit
+def _if_emit(cx: Any, results: Any, test: str, blocks: tuple[Block, ...]) -> None:
+    cx.declare_results(results)
+    with cx.braces(f"if ({test})"):
+        cx.block(blocks[0], results)
+    if blocks[1].ops or blocks[1].results:
+        with cx.braces("else"):
+            cx.block(blocks[1], results)
+
+
+@builtin(group=GROUP)
+def for_range(start: Scalar, stop: Scalar, step: Scalar, init: Tiles) -> Any:
+    """Run a block for each index from ``start`` to before ``stop``; its parameters are the index and what it carries."""
+
+
+@for_range.result
+def _for_result(start: ScalarType, init: tuple[Type, ...], blocks: tuple[Block, ...]) -> tuple[Type, ...]:
+    (body,) = blocks
+    carried = tuple(param.type for param in body.params[1:])
+    _same((body.params[0].type,), (start,), "the index")
+    _same(init, carried, "the start of the loop")
+    _same(_yielded(body), carried, "an iteration")
+    return carried
+
+
+@for_range.reference
+def _for_reference(start: Any, stop: Any, step: Any, init: Any, blocks: tuple[Run, ...]) -> tuple[Any, ...]:
+    state = tuple(init)
+    for index in range(int(start), int(stop), int(step) or 1):
+        state = blocks[0](type(start)(index), *state)
+    return state
+
+
+@for_range.emit
+def _for_emit(cx: Any, results: Any, start: str, stop: str, step: str, init: Any, blocks: tuple[Block, ...]) -> None:
+    cx.carry(results, blocks[0].params[1:], init)
+    index = cx.define(blocks[0].params[0])
+    dtype = cx.scalar(blocks[0].params[0].type)
+    last, by = cx.hold(dtype, stop), cx.hold(dtype, step)
+    test = f"{by} > 0 ? {index} < {last} : {index} > {last}"
+    if step.lstrip("-").isdigit():
+        test = f"{index} {'>' if step.startswith('-') else '<'} {last}"
+    with cx.braces(f"for ({dtype} {index} = {start}; {test}; {index} += {by})"):
+        cx.block(blocks[0], blocks[0].params[1:])
+
+
+@builtin(group=GROUP)
+def while_loop(test: Scalar, init: Tiles) -> Any:
+    """Run a block while a condition holds; it yields the next condition, then what it carries."""
+
+
+@while_loop.result
+def _while_result(test: ScalarType, init: tuple[Type, ...], blocks: tuple[Block, ...]) -> tuple[Type, ...]:
+    (body,) = blocks
+    carried = tuple(param.type for param in body.params)
+    _same(init, carried, "the start of the loop")
+    _same(_yielded(body), (test, *carried), "an iteration")
+    return carried
+
+
+@while_loop.reference
+def _while_reference(test: Any, init: Any, blocks: tuple[Run, ...]) -> tuple[Any, ...]:
+    state = tuple(init)
+    while test:
+        test, *rest = blocks[0](*state)
+        state = tuple(rest)
+    return state
+
+
+@while_loop.emit
+def _while_emit(cx: Any, results: Any, test: str, init: Any, blocks: tuple[Block, ...]) -> None:
+    cx.carry(results, blocks[0].params, init)
+    go = cx.hold("bool", test, constant=False)
+    with cx.braces(f"while ({go})"):
+        cx.block(blocks[0], (go, *blocks[0].params))

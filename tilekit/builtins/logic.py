@@ -1,0 +1,99 @@
+"""Conditions: ``and``, ``or``, ``not`` and selection without a branch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilekit.builtins.arithmetic import Number, elementwise
+from tilekit.ir.types import ScalarType, bool_
+
+GROUP = "Logic"
+BOOL = ScalarType(bool_)
+
+
+@elementwise("and", group=GROUP)
+def logical_and(a: Number, b: Number) -> Number:
+    """Whether both are true (not zero).
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.logical_and(True, False)
+        False
+    """
+
+
+@elementwise("or", group=GROUP)
+def logical_or(a: Number, b: Number) -> Number:
+    """Whether at least one is true (not zero).
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.logical_or(True, False)
+        True
+    """
+
+
+@elementwise("not", group=GROUP)
+def logical_not(x: Number) -> Number:
+    """Whether a number is zero or false.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.logical_not(3)
+        False
+    """
+
+
+@elementwise("where", unify=("a", "b"), group=GROUP)
+def where(cond: Number, a: Number, b: Number) -> Number:
+    """``a`` where ``cond`` is true (not zero), else ``b``; both are evaluated.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.where(True, 1.0, 2.0)
+        1.0
+    """
+
+
+@logical_and.coerce
+@logical_or.coerce
+def _two_bools(a: ScalarType, b: ScalarType) -> dict[str, ScalarType]:
+    return {"a": BOOL, "b": BOOL}
+
+
+@logical_and.result
+@logical_or.result
+def _two_result(a: ScalarType, b: ScalarType) -> ScalarType:
+    return BOOL
+
+
+@logical_not.coerce
+def _one_bool(x: ScalarType) -> dict[str, ScalarType]:
+    return {"x": BOOL}
+
+
+@logical_not.result
+def _not_result(x: ScalarType) -> ScalarType:
+    return BOOL
+
+
+@where.coerce
+def _where_coerce(cond: ScalarType) -> dict[str, ScalarType]:
+    return {"cond": BOOL}
+
+
+@where.result
+def _where_result(a: ScalarType) -> ScalarType:
+    return a
+
+
+logical_and.reference(lambda a, b: np.logical_and(a, b))
+logical_or.reference(lambda a, b: np.logical_or(a, b))
+logical_not.reference(lambda x: np.logical_not(x))
+
+
+@where.reference
+def _where_reference(cond: Any, a: Any, b: Any) -> Any:
+    return np.where(cond, a, b)

@@ -1,0 +1,103 @@
+"""Any scalar function over the elements of tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.ir.builtin import builtin
+from tilekit.ir.context import building
+from tilekit.ir.core import Block, Value
+from tilekit.ir.handles import OPERATORS, Scalar, Tile
+from tilekit.ir.operands import Tiles, constant, describe
+from tilekit.ir.types import ScalarType, TileType
+
+GROUP = "Tile math"
+
+
+@builtin(group=GROUP, cooperative=True, reuses=("args",))
+def map_elements(args: Tiles, branches: bool = False) -> Tile:
+    """Run a block for each element of the tiles among ``args``; scalars are the same for all."""
+
+
+@map_elements.result
+def _result(args: tuple[Any, ...], blocks: tuple[Block, ...]) -> TileType:
+    tiles = [type for type in args if isinstance(type, TileType)]
+    if not tiles:
+        raise KernelTypeError("tile_map: none of the arguments is a tile")
+    if any(tile.shape != tiles[0].shape for tile in tiles):
+        raise KernelValueError(f"tile_map: the shapes differ: {', '.join(map(str, tiles))}")
+    (body,) = blocks
+    return TileType(body.results[0].type.dtype, tiles[0].shape)  # type: ignore[union-attr]
+
+
+@map_elements.reference
+def _reference(args: tuple[Any, ...], branches: bool, blocks: Any, types: Any) -> Any:
+    shape = types[0].shape
+    if not branches:
+        return np.broadcast_to(blocks[0](*args)[0], shape).copy()
+    result = np.empty(shape, types[0].dtype.numpy)
+    for index in np.ndindex(*shape):
+        (result[index],) = blocks[0](*(arg[index] if np.ndim(arg) else arg for arg in args))
+    return result
+
+
+@map_elements.emit
+def _emit(cx: Any, results: Any, args: Any, blocks: tuple[Block, ...]) -> None:
+    target = cx.tile(results[0])
+    (body,) = blocks
+    with cx.each_element(target) as index:
+        for param, arg in zip(body.params, args, strict=True):
+            if isinstance(arg, str):
+                cx.scalars[param] = arg
+            else:
+                cx.define(param, arg.at(index))
+        cx.block(body, [target.at(index)])
+
+
+def map_function(op: Callable[..., Any], *args: Any) -> Any:
+    """Trace ``op`` on one element of each tile, then map it."""
+    function = OPERATORS["resolve"](op) if "resolve" in OPERATORS else op
+    held = [arg for arg in args if isinstance(arg, Scalar | Tile)]
+    params = {id(arg): Value(ScalarType(arg.dtype)) for arg in held}
+    with building() as builder:
+        element = function(*(Scalar(params[id(arg)]) if id(arg) in params else arg for arg in args))
+    yielded = element.datum if isinstance(element, Scalar) else constant(element)
+    if yielded is None:
+        raise KernelTypeError(f"tile_map: the function must return one number, got {describe(element)}")
+    unique = {id(arg): arg for arg in held}
+    block = builder.block(tuple(params[key] for key in unique), (yielded,))
+    operands = tuple(arg.read() if isinstance(arg, Tile) else arg.datum for arg in unique.values())
+    branches = any(op.blocks for op in block.ops)
+    return map_elements.record({"args": operands}, {"branches": branches}, (block,))
+
+
+OPERATORS["map"] = map_function
+
+
+def tile_map(op: Callable[..., Any], *args: Any) -> Tile:
+    """Apply a scalar function to every element of one or several tiles.
+
+    Args:
+        op: A builtin, a ``@tk.func``, a plain function or a lambda of as many scalars as there are ``args``.
+        args: Tiles of one shape, and scalars that are the same for every element.
+
+    Returns:
+        A new tile of that shape; its dtype is what ``op`` returns.
+
+    Raises:
+        KernelTypeError: no argument is a tile, or ``op`` does not return a number.
+        KernelValueError: the shapes differ.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.tile_map(lambda x, y: x * y + 1.0, tk.tile_full(2, 3.0), tk.tile_full(2, 4.0))
+        tile<2xf32>
+        [13. 13.]
+    """
+    if not any(isinstance(arg, Tile) for arg in args):
+        raise KernelTypeError("tile_map: none of the arguments is a tile")
+    return map_function(op, *args)  # type: ignore[no-any-return]

@@ -1,0 +1,253 @@
+"""Writes C++ for a function. Knows blocks, names, tiles and lines; what an op does is written by its ``emit`` rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tilekit.codegen.storage import Buffer, Storage
+from tilekit.codegen.target import Target
+from tilekit.codegen.text import const_literal, cpp_type
+from tilekit.errors import Location
+from tilekit.ir.core import Block, Const, Function, Op, Value, map_operand
+from tilekit.ir.types import ArrayType, ScalarType, TileType
+from tilekit.ir.views import ViewMap
+
+
+@dataclass(frozen=True)
+class TileRef:
+    """A tile as emit rules see it: a pointer to its first element and the element strides from there."""
+
+    pointer: str
+    type: TileType
+    map: ViewMap
+    buffer: Buffer
+
+    @property
+    def element(self) -> str:
+        return cpp_type(self.type.dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.map.strides
+
+    @property
+    def dense(self) -> bool:
+        return self.map.is_dense()
+
+    def at(self, index: Sequence[str]) -> str:
+        """The element with these index expressions."""
+        terms = [
+            name if stride == 1 else f"{name} * {stride}"
+            for name, stride, extent in zip(index, self.strides, self.shape, strict=True)
+            if stride and extent > 1
+        ]
+        return f"{self.pointer}[{' + '.join(terms) or '0'}]"
+
+
+class Emitter:
+    """Emission of one function. ``scalars`` maps values to C++ expressions."""
+
+    def __init__(self, fn: Function, storage: Storage, target: Target) -> None:
+        self.fn = fn
+        self.storage = storage
+        self.target = target
+        self.lines: list[str] = []
+        self.depth = 1
+        self.scalars: dict[Value, str] = {}
+        self.tiles: dict[Value, TileRef] = {}
+        self.op: Op | None = None
+        self._count = 0
+        self._line: Location | None = None
+
+    # Text.
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    @contextmanager
+    def braces(self, head: str = "") -> Iterator[None]:
+        self.line(f"{head} {{" if head else "{")
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.line("}")
+
+    def fresh(self, stem: str = "v") -> str:
+        self._count += 1
+        return f"{stem}{self._count}"
+
+    def mark_line(self, location: Location | None) -> None:
+        """A ``#line`` so that compilers, debuggers and sanitizers name the Python line."""
+        if location is None or (self._line is not None and self._line.line == location.line):
+            return
+        file = location.file.replace("\\", "\\\\").replace('"', '\\"')
+        self.lines.append(f'#line {location.line} "{file}"')
+        self._line = location
+
+    # Values.
+
+    def scalar(self, type: ScalarType) -> str:
+        return cpp_type(type.dtype)
+
+    def name(self, operand: Any) -> Any:
+        """An operand as an emit rule takes it: an expression, a ``TileRef``, an array's name, or a tuple of them."""
+        return map_operand(operand, self._name)
+
+    def _name(self, item: Value | Const) -> Any:
+        if isinstance(item, Const):
+            return const_literal(item)
+        return self.tile(item) if isinstance(item.type, TileType) else self.scalars[item]
+
+    def tile(self, value: Value) -> TileRef:
+        """The place of a tile."""
+        found = self.tiles.get(value)
+        if found is None:
+            assert isinstance(value.type, TileType)
+            buffer = self.storage.buffers[value]
+            pointer = f"t{buffer.offset}_{value.type.dtype.short}"
+            found = TileRef(pointer, value.type, ViewMap.identity(value.type.shape), buffer)
+            self.tiles[value] = found
+        return found
+
+    def define(self, value: Value, expression: str | None = None) -> str:
+        """Name a scalar or array value; with an expression, declare a constant of that name."""
+        if value not in self.scalars:
+            self.scalars[value] = self.fresh("a" if isinstance(value.type, ArrayType) else "v")
+        name = self.scalars[value]
+        if expression is not None:
+            self.line(f"const {self.cpp(value.type)} {name} = {expression};")
+        return name
+
+    def cpp(self, type: Any) -> str:
+        if isinstance(type, ArrayType):
+            return f"tk::Array<{cpp_type(type.dtype)}, {type.ndim}>"
+        return cpp_type(type.dtype)
+
+    def hold(self, dtype: str, expression: str, constant: bool = True) -> str:
+        """A variable with the value of an expression, unless that is a literal already."""
+        if constant and expression.lstrip("-").replace("ll", "").isdigit():
+            return expression
+        name = self.fresh()
+        self.line(f"{'const ' if constant else ''}{dtype} {name} = {expression};")
+        return name
+
+    # Ops.
+
+    def block(self, block: Block, targets: Sequence[Value | str]) -> None:
+        """The ops of a block, then its yields assigned to ``targets``."""
+        for op in block.ops:
+            self.emit(op)
+        self.assign(targets, block.results)
+
+    def emit(self, op: Op) -> None:
+        self.mark_line(op.location)
+        outer, self.op = self.op, op
+        operands = {name: self.name(operand) for name, operand in op.operands.items()}
+        self._operands = operands
+        found = op.builtin.apply("emit", operands, op.attrs, cx=self, results=op.results, blocks=op.blocks, types=op.types())
+        if isinstance(found, str):
+            self.define(op.results[0], found)
+        self.op = outer
+
+    def native_call(self) -> str:
+        """The call of the native function that is named like the op."""
+        assert self.op is not None
+        return f"tk::{self.op.builtin.name}({', '.join(self._operands.values())})"
+
+    def alias(self, value: Value, base: TileRef, map: ViewMap, offset: str | None) -> None:
+        """Let a value name other elements of a base's storage."""
+        self.tiles[value] = self.viewed(base, map, offset)
+
+    def viewed(self, base: TileRef, map: ViewMap, offset: str | None) -> TileRef:
+        """The part of a dense base that a map names; its pointer includes the offset."""
+        assert base.dense
+        terms = [str(map.offset)] if map.offset else []
+        terms += [offset] if offset is not None else []
+        pointer = f"({base.pointer} + {' + '.join(terms)})" if terms else base.pointer
+        type = TileType(base.type.dtype, map.shape)
+        return TileRef(pointer, type, ViewMap(map.shape, map.strides), base.buffer)
+
+    # Carried state.
+
+    def declare_results(self, results: Sequence[Value]) -> None:
+        """Variables for the scalar results of a region that its blocks assign."""
+        for value in results:
+            if isinstance(value.type, ScalarType):
+                self.line(f"{self.cpp(value.type)} {self.define(value)}{{}};")
+
+    def carry(self, results: Sequence[Value], params: Sequence[Value], init: Sequence[Any]) -> None:
+        """Declare a loop's variables with their first values; results are read from the same variables."""
+        moves = []
+        for result, param, first in zip(results, params, init, strict=True):
+            if isinstance(param.type, ScalarType):
+                name = self.define(param)
+                self.line(f"{self.cpp(param.type)} {name} = {first};")
+                self.scalars[result] = name
+            else:
+                moves.append((self.tile(param), first))
+        self.copy_tiles(moves)
+
+    def assign(self, targets: Sequence[Value | str], values: Sequence[Value | Const]) -> None:
+        """``targets = values`` as if at once: no assignment sees the effect of another."""
+        scalars: list[tuple[str, str, str]] = []
+        tiles: list[tuple[TileRef, TileRef]] = []
+        for target, value in zip(targets, values, strict=True):
+            source = self.name(value)
+            if isinstance(source, TileRef):
+                assert isinstance(target, Value)
+                tiles.append((self.tile(target), source))
+            else:
+                name = target if isinstance(target, str) else self.scalars[target]
+                scalars.append((name, source, self.cpp(value.type)))
+        self.copy_tiles(tiles)
+        written = {name for name, _, _ in scalars}
+        moves = []
+        for name, source, type in scalars:
+            if name == source:
+                continue
+            if source in written:
+                saved = self.fresh()
+                self.line(f"const {type} {saved} = {source};")
+                source = saved
+            moves.append((name, source))
+        for name, source in moves:
+            self.line(f"{name} = {source};")
+
+    def copy_tiles(self, moves: Sequence[tuple[TileRef, TileRef]]) -> None:
+        """Copies between buffers as if at once."""
+        needed = [(to, source) for to, source in moves if not (to.buffer is source.buffer and to.map == source.map)]
+        written = {to.buffer for to, _ in needed}
+        ready = []
+        for to, source in needed:
+            if source.buffer in written and len(needed) > 1 or source.buffer is to.buffer:
+                saved = self.fresh("saved")
+                self.line(f"{source.element} {saved}[{source.type.size}];")
+                copy = TileRef(saved, source.type, ViewMap.identity(source.shape), Buffer(source.type, -1))
+                self.copy(copy, source)
+                source = copy
+            ready.append((to, source))
+        for to, source in ready:
+            self.copy(to, source)
+
+    def copy(self, to: TileRef, source: TileRef) -> None:
+        with self.each_element(to) as index:
+            self.line(f"{to.at(index)} = {source.at(index)};")
+
+    @contextmanager
+    def each_element(self, out: TileRef) -> Iterator[list[str]]:
+        """A cooperative loop over a tile's elements; yields the index expressions."""
+        index = [self.fresh("i") for _ in out.shape]
+        for name, extent in zip(index, out.shape, strict=True):
+            self.line(f"for (int {name} = 0; {name} < {extent}; ++{name}) {{")
+            self.depth += 1
+        yield index
+        for _ in out.shape:
+            self.depth -= 1
+            self.line("}")

@@ -1,0 +1,33 @@
+"""Where tiles live: buffers in one arena, and the values that share them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tilekit.ir.core import Value
+from tilekit.ir.types import TileType
+
+ALIGNMENT = 64
+"""Bytes; a cache line, and the widest vector of any host."""
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """Memory for tiles of one type; ``offset`` in bytes from the start of the arena."""
+
+    type: TileType
+    offset: int
+
+    @property
+    def size(self) -> int:
+        return self.type.size * self.type.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The buffer of each tile value that is not a view; views lie in the buffer of their base."""
+
+    buffers: Mapping[Value, Buffer] = field(default_factory=dict)
+    size: int = 0
+    """Bytes of the arena."""

@@ -1,0 +1,53 @@
+"""How types and constants are spelled in C++."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tilekit.ir.core import Const
+from tilekit.ir.interpret import to_memory
+from tilekit.ir.types import DType, bfloat16, to_numpy_scalar
+
+_SUFFIX = {"int64": "ll", "uint32": "u", "uint64": "ull", "float32": "f"}
+
+
+def cpp_type(dtype: DType) -> str:
+    """The C++ type of an element."""
+    return "bool" if dtype.kind == "b" else f"tk::{dtype.short}"
+
+
+def literal(value: Any, dtype: DType) -> str:
+    """A constant of that dtype with exactly its bits."""
+    number = to_numpy_scalar(value, dtype)
+    if dtype.kind == "b":
+        return "true" if number else "false"
+    if dtype.is_integer:
+        return _integer(int(number), dtype)
+    if dtype.bits == 16:
+        stored = to_memory(np.asarray(number)[None], dtype, np.dtype(np.uint16)) if dtype is bfloat16 else number
+        return f"{cpp_type(dtype)}{{{int(np.asarray(stored).reshape(-1).view(np.uint16)[0]):#06x}}}"
+    if not math.isfinite(number):
+        bits = np.asarray(number).view(np.uint32 if dtype.bits == 32 else np.uint64)
+        return f"tk::bit_cast<{cpp_type(dtype)}>({int(bits):#x}{'u' if dtype.bits == 32 else 'ull'})"
+    text = np.format_float_scientific(number, unique=True, trim="0") if number else ("-0.0" if _negative(number) else "0.0")
+    plain = repr(float(text))
+    return f"{plain if float(plain) == float(text) and len(plain) < 14 else text}{_SUFFIX.get(dtype.name, '')}"
+
+
+def _negative(number: Any) -> bool:
+    return bool(np.signbit(number))
+
+
+def _integer(value: int, dtype: DType) -> str:
+    suffix = _SUFFIX.get(dtype.name, "")
+    if dtype.kind == "i" and value == -(1 << (dtype.bits - 1)):
+        return f"({value + 1}{suffix} - 1)"
+    text = f"{value}{suffix}"
+    return f"{cpp_type(dtype)}({text})" if dtype.bits < 32 else text
+
+
+def const_literal(const: Const) -> str:
+    return literal(const.value, const.type.dtype)

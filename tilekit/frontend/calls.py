@@ -1,0 +1,222 @@
+"""What a call in a kernel means: tilekit's builtin, a helper to inline, or plain Python at compile time."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+import sys
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from tilekit.errors import KernelNotImplementedError, KernelSyntaxError, KernelTypeError, TilekitError
+from tilekit.frontend.source import read_source, register_code
+from tilekit.frontend.syntax import rewrite_function
+from tilekit.ir.builtin import REGISTRY, Builtin
+from tilekit.ir.context import Concrete, fail
+from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
+from tilekit.ir.types import find_dtype
+
+MAX_DEPTH = 40
+
+
+class Func:
+    """A helper declared by ``@tk.func``: inlined where a kernel calls it, plain Python elsewhere."""
+
+    def __init__(self, function: FunctionType) -> None:
+        self.function = function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<tilekit func {self.function.__qualname__}>"
+
+
+def is_traced(value: Any) -> bool:
+    """Whether a value is, or holds, something that exists only inside a kernel."""
+    if isinstance(value, tuple | list):
+        return any(map(is_traced, value))
+    return isinstance(value, Scalar | Tile | Array)
+
+
+_PYTHON: dict[Any, str] = {
+    builtins.min: "min", builtins.max: "max", builtins.abs: "abs", builtins.len: "len", builtins.print: "print",
+    builtins.int: "int", builtins.float: "float", builtins.bool: "bool", builtins.range: "range",
+    builtins.pow: "pow", builtins.round: "round",
+}  # fmt: skip
+
+
+def resolve_call(function: Any) -> Any:
+    """What a kernel's call of ``function`` calls instead."""
+    if isinstance(function, Builtin):
+        return function
+    try:
+        if function in _PYTHON:
+            return python_function(function)
+    except TypeError:
+        return function
+    if isinstance(function, Func):
+        return inlined(function.function)
+    module = getattr(function, "__module__", None) or ""
+    if isinstance(function, FunctionType):
+        return function if module.partition(".")[0] == "tilekit" and not _is_example(module) else inlined(function)
+    if isinstance(function, BuiltinFunctionType) and module == "math":
+        return math_function(function)
+    return _foreign(function, module.partition(".")[0])
+
+
+def _is_example(module: str) -> bool:
+    return module.startswith(("tilekit.examples", "tilekit.bench"))
+
+
+def _foreign(function: Any, root: str) -> Any:
+    """Functions and types of other packages."""
+    dtype = find_dtype(function) if isinstance(function, type) else None
+    if dtype is not None:
+        return dtype
+    type_root = type(function).__module__.partition(".")[0]
+    if type_root == "warp" and hasattr(function, "key"):
+        return warp_function(function)
+    if root == "warp" or (root == "numpy" and isinstance(function, np.ufunc)) or type_root == "numpy":
+        return only_constants(function, root or type_root)
+    if isinstance(function, MethodType) and isinstance(function.__func__, FunctionType):
+        if (getattr(function, "__module__", "") or "").partition(".")[0] == "tilekit":
+            return function
+        return functools.partial(inlined(function.__func__), function.__self__)
+    return function
+
+
+def warp_function(function: Any) -> Any:
+    """tilekit's meaning of a Warp builtin or ``@wp.func``."""
+    key = function.key
+    if getattr(function, "func", None) is not None and not function.is_builtin():
+        return inlined(function.func)
+    found = kernel_name(key)
+    if found is None:
+        raise fail(KernelNotImplementedError(f"wp.{key} is not available in tilekit kernels"))
+    return found
+
+
+def kernel_name(name: str) -> Any:
+    """tilekit's builtin or function of that public name, or None."""
+    return getattr(sys.modules["tilekit"], name, None) if not name.startswith("_") else None
+
+
+def math_function(function: Any) -> Callable[..., Any]:
+    """A function of the ``math`` module: itself on constants, the builtin of that name on run-time values."""
+
+    def call(*args: Any) -> Any:
+        if not any(map(is_traced, args)):
+            return function(*args)
+        found = REGISTRY.get({"fabs": "abs", "fmod": "mod"}.get(function.__name__, function.__name__))
+        if found is None:
+            raise fail(KernelTypeError(f"math.{function.__name__} is not available on run-time values"))
+        return found(*args)
+
+    return call
+
+
+def only_constants(function: Any, root: str) -> Callable[..., Any]:
+    """A library's function may run at compile time, never on a kernel's values."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if any(map(is_traced, args)) or any(map(is_traced, kwargs.values())):
+            name = getattr(function, "__name__", str(function))
+            hint = f"; use tk.{name}" if name in REGISTRY else ""
+            raise fail(KernelTypeError(f"{root}.{name} cannot be applied to a kernel's run-time values{hint}"))
+        return function(*args, **kwargs)
+
+    return call
+
+
+def python_function(function: Any) -> Callable[..., Any]:
+    """``min``, ``max``, ``abs``, ``len``, ``int``, ``float``, ``bool``, ``print``, ``range``, ... in a kernel."""
+    name = _PYTHON[function]
+    special = OPERATORS.get(f"call.{name}")
+    if special is not None:
+        return special
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not any(map(is_traced, args)):
+            return function(*args, **kwargs)
+        if name in ("min", "max") and len(args) > 2:
+            return functools.reduce(OPERATORS.get(name, REGISTRY[name]), args)
+        return REGISTRY[name](*args, **kwargs)
+
+    return call
+
+
+# Inlining.
+
+
+class Rewritten:
+    """A user's function, rewritten once; ``bind`` gives it a support object and the current closure values."""
+
+    def __init__(self, function: FunctionType) -> None:
+        source = read_source(function)
+        code = compile(rewrite_function(source), source.file, "exec", dont_inherit=True)
+        register_code(code, function.__name__)
+        namespace: dict[str, Any] = {}
+        exec(code, function.__globals__, namespace)
+        self.factory = namespace["__factory"]
+        self.source = source
+
+    def bind(self, function: FunctionType, support: Any) -> Callable[..., Any]:
+        cells = [_cell_value(cell) for cell in function.__closure__ or ()]
+        bound: FunctionType = self.factory(support, *cells)
+        bound.__defaults__ = function.__defaults__
+        bound.__kwdefaults__ = function.__kwdefaults__
+        return bound
+
+
+class Missing:
+    """Stands for a free variable that has no value yet."""
+
+
+def _cell_value(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return Missing
+
+
+_rewritten: dict[Any, Rewritten] = {}
+_stack: list[Any] = []
+
+
+def rewritten(function: FunctionType) -> Rewritten:
+    found = _rewritten.get(function.__code__)
+    if found is None:
+        found = _rewritten[function.__code__] = Rewritten(function)
+    return found
+
+
+def inlined(function: FunctionType) -> Callable[..., Any]:
+    """A helper as a kernel calls it: its rewritten form, or itself where it is compile-time Python only."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        from tilekit.frontend.support import Tracing
+
+        try:
+            form = rewritten(function)
+        except (KernelSyntaxError, SyntaxError) as error:
+            if any(map(is_traced, args)) or any(map(is_traced, kwargs.values())):
+                raise error if isinstance(error, TilekitError) else KernelSyntaxError(str(error)) from None
+            return function(*args, **kwargs)
+        if _stack.count(function.__code__) >= MAX_DEPTH or len(_stack) > 4 * MAX_DEPTH:
+            raise fail(KernelNotImplementedError(f"{function.__name__!r} calls itself; kernels cannot recurse"))
+        _stack.append(function.__code__)
+        try:
+            return form.bind(function, Tracing())(*args, **kwargs)
+        finally:
+            _stack.pop()
+
+    return call
+
+
+__all__ = ["Concrete", "Func", "Rewritten", "inlined", "is_traced", "math", "resolve_call", "rewritten"]

@@ -1,0 +1,106 @@
+"""The rewriting of expressions that Python would decide by itself: ``and``, ``or``, ``not``, ``a if c else b``,
+comparisons in chains, integer division, and calls. Everything else stays Python."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tilekit.errors import KernelSyntaxError
+from tilekit.frontend.source import Source
+
+SUPPORT = "__tk"
+"""The name under which rewritten code finds the frontend's support object."""
+
+_REFUSED: dict[type[ast.AST], tuple[str, str]] = {
+    ast.NamedExpr: ("an assignment expression ':='", "assign on a line of its own"),
+    ast.Await: ("'await'", "kernels are not asynchronous"),
+    ast.Yield: ("'yield'", "store results in arrays or return them from a helper"),
+    ast.YieldFrom: ("'yield from'", "store results in arrays or return them from a helper"),
+}
+
+
+def support(name: str, *arguments: ast.expr, at: ast.AST) -> ast.Call:
+    """A call of the support object's method, standing where ``at`` stands."""
+    function = ast.Attribute(ast.Name(SUPPORT, ast.Load()), name, ast.Load())
+    call = ast.Call(function, list(arguments), [])
+    return place(call, at)
+
+
+def place(node: Any, at: ast.AST) -> Any:
+    """Give ``node``, and what in it has no place yet, the place of ``at``."""
+    for item in ast.walk(node):
+        if isinstance(item, ast.expr | ast.stmt | ast.arg | ast.keyword) and not hasattr(item, "lineno"):
+            ast.copy_location(item, at)
+    return node
+
+
+def thunk(value: ast.expr) -> ast.Lambda:
+    arguments = ast.arguments([], [], None, [], [], None, [])
+    return place(ast.Lambda(arguments, value), value)  # type: ignore[no-any-return]
+
+
+class Expressions(ast.NodeTransformer):
+    """Rewrites expressions; ``lazy`` keeps Python's own short-circuits, for eager execution."""
+
+    def __init__(self, source: Source, lazy: bool) -> None:
+        self.source = source
+        self.lazy = lazy
+
+    def refuse(self, node: ast.AST, what: str, instead: str) -> KernelSyntaxError:
+        return KernelSyntaxError(f"{what} is not supported in kernels; {instead}", self.source.location(node))
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        if type(node) in _REFUSED:
+            raise self.refuse(node, *_REFUSED[type(node)])
+        return super().generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        if self.lazy:
+            return node
+        name = "and_" if isinstance(node.op, ast.And) else "or_"
+        return support(name, *map(thunk, node.values), at=node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Not) and not self.lazy:
+            return support("not_", node.operand, at=node)
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        if self.lazy:
+            node.test = support("truth", node.test, at=node.test)
+            return node
+        return support("ifexp", node.test, thunk(node.body), thunk(node.orelse), at=node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        if len(node.ops) == 1 or self.lazy:
+            return node
+        left = node.left
+        pairs: list[ast.expr] = []
+        for index, (op, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
+            temporary = f"__compared_{index}"
+            first = left if index == 0 else place(ast.Name(f"__compared_{index - 1}", ast.Load()), right)
+            second = right
+            if index < len(node.ops) - 1:
+                second = place(ast.NamedExpr(ast.Name(temporary, ast.Store()), right), right)
+            pairs.append(place(ast.Compare(first, [op], [second]), node))
+        return support("all_", place(ast.Tuple(pairs, ast.Load()), node), at=node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Div | ast.Mod):
+            return support("div" if isinstance(node.op, ast.Div) else "mod", node.left, node.right, at=node)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        node.func = support("fn", node.func, at=node.func)
+        return node
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
+        self.generic_visit(node)
+        return node

@@ -1,0 +1,329 @@
+"""How one variable passes through a branch or a loop: which values it yields, and what it is bound to afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilekit.errors import KernelTypeError, TilekitError
+from tilekit.frontend.syntax import RESULT
+from tilekit.ir.core import Const, Value
+from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile, wrap
+from tilekit.ir.operands import common_dtype, constant, convert_constant, describe
+from tilekit.ir.types import ScalarType, TileType
+
+
+class _Unbound:
+    def __repr__(self) -> str:
+        return "unbound"
+
+
+UNBOUND = _Unbound()
+
+
+class Unmergeable(Exception):
+    """Two values of one variable cannot be told apart at run time; the message continues "'name' ..."."""
+
+
+class BoundTile:
+    """A tile handle together with the value it held at the end of a branch or an iteration."""
+
+    def __init__(self, tile: Tile) -> None:
+        self.tile = tile
+        self.datum = tile.read()
+        self.type = tile.type
+
+
+def bound(value: Any) -> Any:
+    """A value as a branch leaves it: tiles with what they hold now."""
+    if isinstance(value, tuple):
+        return tuple(map(bound, value))
+    return BoundTile(value) if isinstance(value, Tile) else value
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, Scalar) or (not isinstance(value, Tile | Array | str) and constant(value) is not None)
+
+
+def number_type(value: Any) -> ScalarType:
+    if isinstance(value, Scalar):
+        return value.type
+    found = constant(value)
+    assert found is not None
+    return found.type
+
+
+def numeric_operand(value: Any, wanted: ScalarType) -> Any:
+    """A scalar or number in the wanted type; records a cast where one is needed."""
+    if isinstance(value, Scalar):
+        if value.type.dtype == wanted.dtype:
+            return value.datum
+        return OPERATORS["cast"](value, wanted.dtype).datum
+    found = constant(value)
+    assert found is not None
+    return found if found.type == wanted else Const(wanted, convert_constant(found, wanted.dtype, "merge").value)
+
+
+def merged_type(values: list[Any]) -> ScalarType:
+    """The type of numbers that meet.
+
+    Raises:
+        Unmergeable: their dtypes differ.
+    """
+    types = {str(i): number_type(value) for i, value in enumerate(values)}
+    kinds = {type.dtype.kind == "b" for type in types.values()}
+    try:
+        if len(kinds) > 1:
+            raise KernelTypeError("")
+        return common_dtype(types, "") if kinds == {False} else next(iter(types.values()))
+    except TilekitError:
+        listed = " and ".join(dict.fromkeys(type.dtype.name for type in types.values()))
+        raise Unmergeable(f"would be {listed} depending on the path taken; cast to one dtype") from None
+
+
+def undefined(type: Any) -> Any:
+    """A value of a type that stands where no value was bound; never read on a path that matters."""
+    if isinstance(type, TileType):
+        return OPERATORS["undefined"](type.shape, type.dtype)
+    return Scalar(OPERATORS["cast"](0, type.dtype).datum)
+
+
+class Slot:
+    """One variable; this base is for one that stays bound to one object."""
+
+    name = ""
+
+    def __init__(self, value: Any = UNBOUND) -> None:
+        self.value = value
+        self.params: list[Value] = []
+        self.inits: list[Any] = []
+
+    def operands(self, side: int) -> list[Any]:
+        return []
+
+    def rebuild(self, results: list[Any]) -> Any:
+        return self.value
+
+    # Loops only.
+
+    def enter(self) -> Any:
+        return self.value
+
+    def better_guess(self, after: Any) -> Any:
+        if self.name == RESULT and self.value is None and after is not None:
+            return guess_of(after)
+        return None
+
+    def leave(self, after: Any) -> list[Any]:
+        if self.value is UNBOUND or same(self.value, after):
+            return []
+        raise Unmergeable(
+            f"is bound to {describe(self.value)} before the loop and to {describe(after)} in it; "
+            "only numbers, tiles and tuples of them can change at run time"
+        )
+
+
+def guess_of(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(guess_of, value))
+    return value.type if isinstance(value, Tile) else ScalarType(number_type(value).dtype)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two compile-time values are one to the kernel."""
+    if a is b:
+        return True
+    if isinstance(a, BoundTile) and isinstance(b, BoundTile):
+        return a.tile is b.tile
+    if isinstance(a, Array) and isinstance(b, Array):
+        return a.datum is b.datum
+    if isinstance(a, Scalar | Tile | Array | BoundTile) or isinstance(b, Scalar | Tile | Array | BoundTile):
+        return isinstance(a, Scalar) and isinstance(b, Scalar) and a.datum is b.datum
+    try:
+        return type(a) is type(b) and bool(a == b)
+    except Exception:
+        return False
+
+
+# Branches.
+
+
+class NumberSlot(Slot):
+    def __init__(self, sides: list[Any]) -> None:
+        super().__init__()
+        self.sides = sides
+        self.type = merged_type([side for side in sides if side is not None])
+
+    def operands(self, side: int) -> list[Any]:
+        value = self.sides[side]
+        return [numeric_operand(undefined(self.type) if value is None else value, self.type)]
+
+    def rebuild(self, results: list[Any]) -> Any:
+        return Scalar(results.pop(0))
+
+
+class TileSlot(Slot):
+    def __init__(self, sides: list[Any]) -> None:
+        super().__init__()
+        self.sides = sides
+        types = {side.type for side in sides if side is not None}
+        if len(types) > 1:
+            raise Unmergeable(f"would be {' and '.join(sorted(map(str, types)))} depending on the path taken")
+        (self.type,) = types
+
+    def operands(self, side: int) -> list[Any]:
+        value = self.sides[side]
+        return [undefined(self.type).read() if value is None else value.datum]
+
+    def rebuild(self, results: list[Any]) -> Any:
+        tile = wrap(results.pop(0))
+        for side in self.sides:
+            if side is not None:
+                tile.twin(side.tile)
+        return tile
+
+
+class TupleSlot(Slot):
+    def __init__(self, items: list[Slot]) -> None:
+        super().__init__()
+        self.items = items
+        self.params = [param for item in items for param in item.params]
+        self.inits = [init for item in items for init in item.inits]
+
+    def operands(self, side: int) -> list[Any]:
+        return [operand for item in self.items for operand in item.operands(side)]
+
+    def rebuild(self, results: list[Any]) -> Any:
+        return tuple(item.rebuild(results) for item in self.items)
+
+    def enter(self) -> Any:
+        return tuple(item.enter() for item in self.items)
+
+    def _match(self, after: Any) -> Any:
+        if not isinstance(after, tuple) or len(after) != len(self.items):
+            raise Unmergeable(f"is a tuple of {len(self.items)} before the loop and {describe(after)} in it")
+        return after
+
+    def better_guess(self, after: Any) -> Any:
+        found = [item.better_guess(value) for item, value in zip(self.items, self._match(after), strict=True)]
+        return tuple(found) if any(guess is not None for guess in found) else None
+
+    def leave(self, after: Any) -> list[Any]:
+        pairs = zip(self.items, self._match(after), strict=True)
+        return [datum for item, value in pairs for datum in item.leave(value)]
+
+
+def merge(name: str, before: Any, sides: list[Any]) -> Slot:
+    """The slot of a variable after a branch that leaves it bound to one of ``sides``."""
+    if any(side is UNBOUND for side in sides):
+        return Slot(UNBOUND)
+    if all(same(sides[0], side) for side in sides[1:]):
+        first = sides[0]
+        return Slot(first.tile if isinstance(first, BoundTile) else first)
+    known = [side for side in sides if side is not None or name != RESULT]
+    if all(is_number(side) for side in known):
+        return NumberSlot(sides)
+    if all(isinstance(side, BoundTile) for side in known):
+        return TileSlot(sides)
+    if all(isinstance(side, tuple) and len(side) == len(known[0]) for side in known):
+        width = len(known[0])
+        columns = [[None if side is None else side[i] for side in sides] for i in range(width)]
+        return TupleSlot([merge(name, None, column) for column in columns])
+    shown = " or ".join(_shown(side) for side in known)
+    raise Unmergeable(
+        f"would be {shown} depending on the path taken; only numbers, tiles and tuples of them can be "
+        "chosen at run time"
+    )
+
+
+def _shown(side: Any) -> str:
+    return f"a {side.type}" if isinstance(side, BoundTile) else describe(side)
+
+
+# Loops.
+
+
+class CarriedNumber(Slot):
+    def __init__(self, value: Any, guess: ScalarType | None) -> None:
+        super().__init__(value)
+        self.type = guess or number_type(value)
+        self.params = [Value(self.type)]
+        self.inits = [numeric_operand(undefined(self.type) if value is None else value, self.type)]
+
+    def enter(self) -> Any:
+        return Scalar(self.params[0])
+
+    def better_guess(self, after: Any) -> Any:
+        if not self.type.weak or not is_number(after):
+            return None
+        new = number_type(after)
+        if not new.weak:
+            return new
+        return new if new.dtype.is_float and not self.type.dtype.is_float else None
+
+    def leave(self, after: Any) -> list[Any]:
+        if not is_number(after):
+            raise Unmergeable(f"is a number before the loop and {describe(after)} in it")
+        new = number_type(after)
+        if not new.weak and new.dtype != self.type.dtype:
+            raise Unmergeable(
+                f"is {self.type.dtype.name} before the loop and {new.dtype.name} at the end of an iteration; "
+                "cast to one dtype"
+            )
+        return [numeric_operand(after, self.type)]
+
+    def rebuild(self, results: list[Any]) -> Any:
+        datum = results.pop(0)
+        return Scalar(datum) if isinstance(datum, Value) else self.value
+
+
+class CarriedTile(Slot):
+    """A name that iterations bind to other tiles: each iteration starts with a handle of its own."""
+
+    def __init__(self, value: Any, guess: TileType | None) -> None:
+        super().__init__(value)
+        first = undefined(guess) if value is None else value
+        self.type = first.type
+        self.params = [Value(first.type)]
+        self.inits = [first.read()]
+        self.after: Any = None
+
+    def enter(self) -> Any:
+        handle = wrap(self.params[0])
+        if self.value is not None:
+            handle.twin(self.value)
+        self.entered = handle
+        return handle
+
+    def leave(self, after: Any) -> list[Any]:
+        if not isinstance(after, Tile) or after.type != self.type:
+            raise Unmergeable(f"is a {self.type} before the loop and {describe(after)} at the end of an iteration")
+        return [after.read()]
+
+    def rebuild(self, results: list[Any]) -> Any:
+        datum = results.pop(0)
+        if self.inits and datum is self.inits[0] and self.value is not None:
+            return self.value
+        tile = wrap(datum)
+        if self.value is not None:
+            tile.twin(self.value)
+        return tile
+
+
+def carried_slot(name: str, value: Any, plain: bool, guess: Any) -> Slot:
+    """The slot of a variable that is bound to ``value`` when a loop begins."""
+    slot = _carried_slot(name, value, plain, guess)
+    slot.name = name
+    return slot
+
+
+def _carried_slot(name: str, value: Any, plain: bool, guess: Any) -> Slot:
+    missing = name == RESULT and value is None and guess is not None
+    if isinstance(value, tuple) or (missing and isinstance(guess, tuple)):
+        values = value if isinstance(value, tuple) else (None,) * len(guess)
+        guesses = guess if guess is not None else (None,) * len(values)
+        return TupleSlot([carried_slot(name, v, plain, g) for v, g in zip(values, guesses, strict=True)])
+    if isinstance(value, Tile) and plain or (missing and isinstance(guess, TileType)):
+        return CarriedTile(value, guess)
+    if missing or (value is not UNBOUND and is_number(value)):
+        return CarriedNumber(value, guess)
+    return Slot(value)

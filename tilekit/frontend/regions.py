@@ -1,0 +1,269 @@
+"""Control flow on run-time values: what a branch or an iteration changes becomes the results of a region op.
+
+Two kinds of state are carried. A *name* that a body binds to another value is read and set through the body's closure
+cells. A *tile* that a body updates in place keeps its handle; its value is carried, whatever names hold the handle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CellType
+from typing import Any
+
+from tilekit.errors import KernelTypeError
+from tilekit.frontend.merge import UNBOUND, Slot, Unmergeable, bound, carried_slot, merge
+from tilekit.ir.builtin import REGISTRY
+from tilekit.ir.context import Builder, active, building, fail, using
+from tilekit.ir.core import Block, Value, leaves, substitute, walk
+from tilekit.ir.handles import Scalar, Tile
+from tilekit.ir.operands import constant
+from tilekit.ir.types import ScalarType
+
+Names = tuple[tuple[str, bool], ...]
+Body = Callable[..., Any]
+RANGE_LIMIT = 8
+
+
+class Cells:
+    """The variables that bodies assign, read and set through their closures."""
+
+    def __init__(self, names: Names, *bodies: Body) -> None:
+        self.plain = dict(names)
+        self.cells: dict[str, CellType] = {}
+        for body in bodies:
+            for name, cell in zip(body.__code__.co_freevars, body.__closure__ or (), strict=True):
+                if name in self.plain:
+                    self.cells[name] = cell
+
+    def read(self) -> dict[str, Any]:
+        return {name: self._get(cell) for name, cell in self.cells.items()}
+
+    @staticmethod
+    def _get(cell: CellType) -> Any:
+        try:
+            return cell.cell_contents
+        except ValueError:
+            return UNBOUND
+
+    def write(self, values: dict[str, Any]) -> None:
+        for name, value in values.items():
+            if value is UNBOUND:
+                try:
+                    del self.cells[name].cell_contents
+                except ValueError:
+                    continue
+            else:
+                self.cells[name].cell_contents = value
+
+
+@dataclass
+class Snapshot:
+    """The values of the tiles that exist when a region begins."""
+
+    tiles: list[tuple[Tile, Any]]
+    count: int
+
+    @classmethod
+    def take(cls) -> Snapshot:
+        live = _builder().live
+        tiles = [tile for tile in (reference() for reference in live) if tile is not None]
+        live[:] = [reference for reference in live if reference() is not None]
+        return cls([(tile, tile._datum) for tile in tiles], len(live))
+
+    def restore(self) -> None:
+        for tile, datum in self.tiles:
+            tile.rebind(datum)
+
+    def values(self) -> list[Any]:
+        return [tile._datum for tile, _ in self.tiles]
+
+    def forget_later(self, region: str) -> None:
+        """Tiles made inside a region do not outlive it."""
+        live = _builder().live
+        for reference in live[self.count :]:
+            tile = reference()
+            if tile is not None:
+                tile.kill(region)
+        del live[self.count :]
+
+
+def _builder() -> Builder:
+    context = active()
+    assert isinstance(context, Builder)
+    return context
+
+
+def _region_name(kind: str) -> str:
+    place = _builder().location()
+    return f"the {kind} at line {place.line}" if place is not None else f"a {kind}"
+
+
+# Branches.
+
+
+@dataclass
+class _Branch:
+    """What one side of an ``if`` leaves behind."""
+
+    builder: Builder
+    names: dict[str, Any]
+    tiles: list[Any]
+
+
+def trace_if(test: Scalar, then: Body, orelse: Body, names: Names, sources: tuple[Body, ...] = ()) -> None:
+    """Record both branches and select what they change; ``sources`` hold the cells of ``names``."""
+    cells = Cells(names, *(sources or (then, orelse)))
+    before, tiles = cells.read(), Snapshot.take()
+    region = _region_name("branch")
+    sides = []
+    for body in (then, orelse):
+        with building() as builder:
+            body()
+            after = cells.read()
+            # A view's value has to be read while the branch is being recorded.
+            read = {name: bound(value) for name, value in after.items()}
+            sides.append(_Branch(builder, read, tiles.values()))
+        tiles.restore()
+        cells.write(before)
+    slots = {name: _merge_name(name, before[name], *(side.names[name] for side in sides)) for name in cells.cells}
+    changed = [i for i, (_, old) in enumerate(tiles.tiles) if any(side.tiles[i] is not old for side in sides)]
+    yields: tuple[list[Any], list[Any]] = ([], [])
+    for index, side in enumerate(sides):
+        for slot in slots.values():
+            with using(side.builder):  # casts of what a branch yields belong to it
+                yields[index].extend(slot.operands(index))
+        yields[index].extend(side.tiles[i] for i in changed)
+    blocks = tuple(side.builder.block((), tuple(y)) for side, y in zip(sides, yields, strict=True))
+    results = record_region("if_else", {"test": test.datum}, blocks)
+    tiles.forget_later(region)
+    cells.write({name: slot.rebuild(results) for name, slot in slots.items()})
+    for i in changed:
+        tiles.tiles[i][0].rebind(results.pop(0))
+
+
+def _merge_name(name: str, before: Any, *sides: Any) -> Slot:
+    try:
+        return merge(name, before, list(sides))
+    except Unmergeable as error:
+        raise fail(KernelTypeError(f"{name!r} {error}")) from None
+
+
+def record_region(name: str, operands: dict[str, Any], blocks: tuple[Block, ...]) -> list[Any]:
+    """Record a region op; its results as data."""
+    builtin = REGISTRY[name]
+    types = builtin.result_types({n: _types(o) for n, o in operands.items()}, {}, blocks)
+    return list(_builder().apply(builtin, operands, {}, types, blocks))
+
+
+def _types(operand: Any) -> Any:
+    return tuple(item.type for item in operand) if isinstance(operand, tuple) else operand.type
+
+
+# Loops.
+
+
+class Loop:
+    """Traces a loop's body, again where a carried literal turns out to need another dtype."""
+
+    def __init__(self, names: Names, *bodies: Body) -> None:
+        self.cells = Cells(names, *bodies)
+        self.before = self.cells.read()
+        self.tiles = Snapshot.take()
+        self.region = _region_name("loop")
+        self.guesses: dict[str, ScalarType] = {}
+
+    def trace(self, step: Callable[[list[Value]], list[Any]], lead: list[Any]) -> tuple[Block, list[Any], list[Slot]]:
+        """Record ``step`` on fresh parameters for ``lead`` and the carried state until the types settle."""
+        for _ in range(RANGE_LIMIT):
+            found = self._attempt(step, lead)
+            if found is not None:
+                return found
+            self.restore()
+        raise fail(KernelTypeError("the types of the variables that this loop carries do not settle"))
+
+    def restore(self) -> None:
+        self.tiles.restore()
+        self.cells.write(self.before)
+        self.tiles.forget_later(self.region)
+
+    def _attempt(
+        self, step: Callable[[list[Value]], list[Any]], lead: list[Any]
+    ) -> tuple[Block, list[Any], list[Slot]] | None:
+        slots = {
+            name: carried_slot(name, value, self.cells.plain[name], self.guesses.get(name))
+            for name, value in self.before.items()
+        }
+        leading = [Value(item.type) for item in lead]
+        held = [Value(tile.type) for tile, _ in self.tiles.tiles]
+        with building() as builder:
+            for (tile, _), param in zip(self.tiles.tiles, held, strict=True):
+                tile.rebind(param)
+            self.cells.write({name: slot.enter() for name, slot in slots.items()})
+            first = step(leading)
+            after = self.cells.read()
+            again = [name for name, slot in slots.items() if self._mismatch(name, slot, after[name])]
+            if again:
+                return None
+            finals = [datum for name in list(slots) for datum in self._leave(slots, name, after[name], builder)]
+            finals += self.tiles.values()
+        params = [*leading, *(p for slot in slots.values() for p in slot.params), *held]
+        inits = [*lead, *(i for slot in slots.values() for i in slot.inits), *(datum for _, datum in self.tiles.tiles)]
+        block = builder.block(tuple(params), (*first, *finals))
+        return block, inits, list(slots.values())
+
+    def _leave(self, slots: dict[str, Slot], name: str, after: Any, builder: Builder) -> list[Any]:
+        """What a variable passes to the next iteration; one that is set anew in each needs not fit what it was."""
+        try:
+            return slots[name].leave(after)
+        except Unmergeable as error:
+            used = {value for op in walk(builder.block(())) for value in op.inputs()}
+            yielded = {value for op in walk(builder.block(())) for inner in op.blocks for value in leaves(inner.results)}
+            if any(param in used | yielded for param in slots[name].params) or not slots[name].params:
+                raise fail(KernelTypeError(f"{name!r} {error}")) from None
+            slots[name] = carried_slot(name, UNBOUND, True, None)
+            return []
+
+    def _mismatch(self, name: str, slot: Slot, after: Any) -> bool:
+        """Whether a literal's guessed dtype must change; remembers the better guess."""
+        better = slot.better_guess(after)
+        if better is None:
+            return False
+        if self.guesses.get(name) == better:
+            raise fail(KernelTypeError(f"{name!r} changes its dtype in every iteration; cast it to one dtype"))
+        self.guesses[name] = better
+        return True
+
+    def finish(self, name: str, operands: dict[str, Any], block: Block, inits: list[Any], slots: list[Slot]) -> None:
+        """Record the region op without what it leaves unchanged, and bind its results."""
+        lead = len(block.params) - sum(len(slot.params) for slot in slots) - len(self.tiles.tiles)
+        keep, block, kept_inits = drop_unchanged(block, inits, lead)
+        results = record_region(name, {**operands, "init": tuple(kept_inits[lead:])}, (block,))
+        found = dict(zip(keep, results[-len(keep) :] if keep else [], strict=True))
+        self.tiles.forget_later(self.region)
+        position = 0
+        values: dict[str, Any] = {}
+        for slot in slots:
+            data = [found.get(position + i, init) for i, init in enumerate(slot.inits)]
+            position += len(slot.params)
+            values[slot.name] = slot.rebuild(data)
+        self.cells.write(values)
+        for i, (tile, datum) in enumerate(self.tiles.tiles):
+            tile.rebind(found.get(position + i, datum))
+
+
+def drop_unchanged(block: Block, inits: list[Any], lead: int) -> tuple[list[int], Block, list[Any]]:
+    """Remove carried parameters that every iteration passes on as they are; which positions after ``lead`` stay."""
+    params, extra = block.params, len(block.results) - len(block.params)
+    carried = range(lead, len(params))
+    gone = {i for i in carried if block.results[i + extra] is params[i]}
+    replaced = {params[i]: inits[i] for i in gone}
+    kept = [i for i in range(len(params)) if i not in gone]
+    results = tuple(block.results[:extra]) + tuple(block.results[i + extra] for i in kept)
+    trimmed = Block(tuple(params[i] for i in kept), block.ops, results)
+    return [i - lead for i in carried if i not in gone], substitute(trimmed, replaced), [inits[i] for i in kept]
+
+
+def as_operand(value: Any) -> Any:
+    """A traced scalar or a Python number as an operand."""
+    return value.datum if isinstance(value, Scalar) else constant(value)

@@ -1,0 +1,52 @@
+"""Which names a piece of a kernel assigns, and how control leaves it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+INNER_SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def walk_scope(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Every node that binds in one function scope: not those in lambdas and comprehensions, which have their own."""
+    for node in nodes:
+        yield node
+        if not isinstance(node, INNER_SCOPES):
+            yield from walk_scope(ast.iter_child_nodes(node))
+
+
+def assigned_names(nodes: Iterable[ast.AST]) -> dict[str, bool]:
+    """The names that are bound here; True where by a plain assignment, False where only by ``+=`` and its kin."""
+    found: dict[str, bool] = {}
+    for node in walk_scope(nodes):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found[node.id] = found.get(node.id, False) or not getattr(node, "augmented", False)
+    return found
+
+
+def leaves_by(nodes: Iterable[ast.AST], kinds: tuple[type[ast.stmt], ...]) -> bool:
+    """Whether one of the jumps stands here; ``break`` and ``continue`` of inner loops are their own."""
+    for node in nodes:
+        if isinstance(node, kinds):
+            return True
+        if isinstance(node, ast.For | ast.While):
+            inner = tuple(kind for kind in kinds if kind is ast.Return)
+            if inner and leaves_by([*node.body, *node.orelse], inner):
+                return True
+        elif isinstance(node, ast.If) and leaves_by([*node.body, *node.orelse], kinds):
+            return True
+    return False
+
+
+JUMPS = (ast.Return, ast.Break, ast.Continue)
+
+
+def always_leaves(nodes: list[ast.stmt]) -> bool:
+    """Whether every path through these statements ends in a jump."""
+    for node in nodes:
+        if isinstance(node, JUMPS):
+            return True
+        if isinstance(node, ast.If) and node.orelse and always_leaves(node.body) and always_leaves(node.orelse):
+            return True
+    return False

@@ -1,0 +1,160 @@
+"""The source of a user's function: its syntax tree at the user's line numbers, and where a running call stands."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType, FrameType, FunctionType, TracebackType
+from typing import Any
+
+from tilekit.errors import KernelSyntaxError, Location
+
+
+@dataclass(frozen=True)
+class Source:
+    """A function definition or lambda as parsed, with columns and lines as in the user's file."""
+
+    function: FunctionType
+    file: str
+    node: ast.FunctionDef | ast.Lambda
+    text: str
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    def location(self, node: ast.AST) -> Location:
+        line = getattr(node, "lineno", self.node.lineno)
+        same = getattr(node, "end_lineno", line) == line
+        column = getattr(node, "col_offset", 0)
+        return Location(self.file, line, column, getattr(node, "end_col_offset", 0) if same else 0, self.name)
+
+
+def read_source(function: FunctionType) -> Source:
+    """Parse a function where it stands.
+
+    Raises:
+        KernelSyntaxError: there is no source (``exec``, ``python -c``), or it cannot be told apart from others.
+    """
+    file = inspect.getsourcefile(function) or function.__code__.co_filename
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError):
+        raise KernelSyntaxError(
+            f"the source of {function.__name__!r} is not available; define kernels in a file, a notebook cell or the "
+            "interactive prompt, not through exec() or python -c"
+        ) from None
+    text = "".join(lines)
+    dedented = textwrap.dedent(text)
+    indent = len(lines[0]) - len(dedented.splitlines(keepends=True)[0]) if lines else 0
+    node = _parse(dedented, function, file, first)
+    for item in ast.walk(node):
+        if hasattr(item, "lineno"):
+            item.lineno += first - 1
+            item.end_lineno += first - 1  # type: ignore[attr-defined]
+            item.col_offset += indent  # type: ignore[attr-defined]
+            item.end_col_offset += indent  # type: ignore[attr-defined]
+    return Source(function, file, node, text)
+
+
+def _parse(text: str, function: FunctionType, file: str, first: int) -> ast.FunctionDef | ast.Lambda:
+    where = Location(file, first, function=function.__name__)
+    if function.__name__ == "<lambda>":
+        return _find_lambda(text, function, where)
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        raise KernelSyntaxError(f"cannot parse {function.__name__!r}: {error.msg}", where) from None
+    node = tree.body[0]
+    if not isinstance(node, ast.FunctionDef):
+        kind = "an async function" if isinstance(node, ast.AsyncFunctionDef) else "not a plain function"
+        raise KernelSyntaxError(f"{function.__name__!r} is {kind}; kernels are plain 'def' functions", where)
+    return node
+
+
+def _find_lambda(text: str, function: FunctionType, where: Location) -> ast.Lambda:
+    """The lambda on these lines with the function's code; its source is whatever statement holds it."""
+    for candidate in (text, f"({text.strip().rstrip(',')})", text.strip().rstrip(",)") + ")"):
+        try:
+            tree = ast.parse(candidate)
+        except SyntaxError:
+            continue
+        found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        found = [node for node in found if tuple(a.arg for a in node.args.args) == names]
+        if len(found) > 1:
+            found = [node for node in found if _same_code(node, function)] or found[:1]
+        if found:
+            return found[0]
+    raise KernelSyntaxError("cannot find the source of this lambda; write it as a function", where)
+
+
+def _same_code(node: ast.Lambda, function: FunctionType) -> bool:
+    code = compile(ast.fix_missing_locations(ast.Expression(node)), "<lambda>", "eval")
+    inner = next((c for c in code.co_consts if isinstance(c, CodeType)), None)
+    return inner is not None and inner.co_code == function.__code__.co_code
+
+
+# Where a running call stands.
+
+_codes: dict[int, tuple[CodeType, str]] = {}
+_positions: dict[int, list[tuple[int | None, int | None, int | None, int | None]]] = {}
+
+
+def register_code(code: CodeType, function: str) -> None:
+    """Remember that ``code`` and what is nested in it were compiled from the source of the user's ``function``."""
+    _codes[id(code)] = (code, function)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            register_code(constant, function)
+
+
+def _place(code: CodeType, instruction: int, line: int) -> Location:
+    found = _positions.get(id(code))
+    if found is None:
+        found = _positions[id(code)] = list(code.co_positions())
+    start, end, column, end_column = found[instruction // 2]
+    if start is None or start != end:
+        end_column = 0
+    return Location(code.co_filename, start or line, column or 0, end_column or 0, _codes[id(code)][1])
+
+
+def locate(frame: FrameType | None = None) -> Location | None:
+    """The innermost place in a user's kernel that the current call stems from, with the helpers it came through."""
+    frame = frame or sys._getframe(1)
+    return _chain(_frames(frame))
+
+
+def _frames(frame: FrameType | None) -> Iterator[tuple[CodeType, int, int]]:
+    while frame is not None:
+        if id(frame.f_code) in _codes:
+            yield frame.f_code, frame.f_lasti, frame.f_lineno
+        frame = frame.f_back
+
+
+def _chain(frames: Iterator[tuple[CodeType, int, int]]) -> Location | None:
+    """Locations of one function's frames (nested bodies of its control flow) count as one call."""
+    calls: list[Location] = []
+    for code, instruction, line in frames:
+        place = _place(code, instruction, line)
+        if not calls or calls[-1].function != place.function:
+            calls.append(place)
+    found: Location | None = None
+    for place in reversed(calls):
+        found = Location(place.file, place.line, place.column, place.end_column, place.function, found)
+    return found
+
+
+def locate_error(traceback: TracebackType | None) -> Location | None:
+    """The innermost place in a user's kernel that a traceback passes through."""
+    found: list[tuple[CodeType, int, int]] = []
+    while traceback is not None:
+        code: Any = traceback.tb_frame.f_code
+        if id(code) in _codes:
+            found.append((code, traceback.tb_lasti, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return _chain(iter(reversed(found)))

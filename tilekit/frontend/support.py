@@ -1,0 +1,319 @@
+"""What rewritten kernels call: decides between plain Python and recorded control flow."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tilekit.config import config
+from tilekit.errors import KernelAssertionError, KernelTypeError, KernelValueError
+from tilekit.frontend.calls import resolve_call
+from tilekit.frontend.merge import number_type, numeric_operand
+from tilekit.frontend.regions import Body, Loop, Names, as_operand, trace_if
+from tilekit.ir.builtin import REGISTRY
+from tilekit.ir.context import Concrete, active, building, fail
+from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
+from tilekit.ir.operands import common_dtype, describe
+from tilekit.ir.types import ScalarType, int32, int64
+
+
+@dataclass(frozen=True)
+class Range:
+    """``range(...)`` in a kernel: bounds are Python ints or run-time integers."""
+
+    start: Any
+    stop: Any
+    step: Any
+
+    @property
+    def constant(self) -> range | None:
+        if any(isinstance(bound, Scalar) for bound in (self.start, self.stop, self.step)):
+            return None
+        return range(self.start, self.stop, self.step)
+
+    def __iter__(self) -> Any:
+        known = self.constant
+        if known is None:
+            raise fail(KernelTypeError("a range with run-time bounds can only be the subject of a 'for' loop"))
+        return iter(known)
+
+    def __len__(self) -> int:
+        return len(list(self))
+
+    def __getitem__(self, index: int) -> int:
+        return list(self)[index]
+
+
+def make_range(*bounds: Any) -> Range:
+    """``range`` as kernels see it."""
+    if not 1 <= len(bounds) <= 3:
+        raise fail(KernelTypeError(f"range() takes 1 to 3 arguments, got {len(bounds)}"))
+    found = []
+    for bound in bounds:
+        known = isinstance(bound, Scalar) and isinstance(bound.datum, Concrete)
+        if isinstance(bound, Scalar) and not known:
+            if not bound.dtype.is_integer:
+                raise fail(KernelTypeError(f"range() needs integers, got {describe(bound)}; use int(...)"))
+            found.append(bound)
+        else:
+            try:
+                found.append(operator.index(bound))
+            except TypeError:
+                raise fail(KernelTypeError(f"range() needs integers, got {describe(bound)}; use int(...)")) from None
+    start, stop, step = (0, found[0], 1) if len(found) == 1 else (*found, 1) if len(found) == 2 else found
+    if step == 0 and not isinstance(step, Scalar):
+        raise fail(KernelValueError("range() step must not be zero"))
+    return Range(start, stop, step)
+
+
+def truth(value: Any) -> Any:
+    """A condition: a Python bool where it is known, else a traced bool."""
+    if isinstance(value, Scalar) and not isinstance(value.datum, Concrete):
+        return value if value.dtype.kind == "b" else OPERATORS["!="](value, 0)
+    if isinstance(value, Tile):
+        raise fail(KernelTypeError(f"a {value.type} has no truth value; read an element, as in t[0]"))
+    return bool(value)
+
+
+class Tracing:
+    """The support object of traced kernels."""
+
+    unroll: int | None = None
+
+    @staticmethod
+    def fn(function: Any) -> Any:
+        return resolve_call(function)
+
+    # Branches.
+
+    @staticmethod
+    def if_(test: Any, then: Body, orelse: Body, names: Names) -> None:
+        known = truth(test)
+        if isinstance(known, bool):
+            (then if known else orelse)()
+        else:
+            trace_if(known, then, orelse, names)
+
+    def ifexp(self, test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+        known = truth(test)
+        if isinstance(known, bool):
+            return then() if known else orelse()
+        chosen: Any = None
+
+        def first() -> None:
+            nonlocal chosen
+            chosen = then()
+
+        def second() -> None:
+            nonlocal chosen
+            chosen = orelse()
+
+        trace_if(known, first, second, (("chosen", True),))
+        return chosen
+
+    def and_(self, *parts: Callable[[], Any]) -> Any:
+        return self._short_circuit(parts, stop=False)
+
+    def or_(self, *parts: Callable[[], Any]) -> Any:
+        return self._short_circuit(parts, stop=True)
+
+    def _short_circuit(self, parts: tuple[Callable[[], Any], ...], stop: bool) -> Any:
+        value: Any = None
+        for index, part in enumerate(parts):
+            value = part()
+            known = truth(value) if index < len(parts) - 1 or isinstance(value, Scalar) else value
+            if isinstance(known, bool):
+                if known is stop and index < len(parts) - 1:
+                    return value
+                continue
+            rest = parts[index + 1 :]
+            return self._join(known, lambda rest=rest: self._short_circuit(rest, stop), stop) if rest else known
+        return value
+
+    def _join(self, left: Scalar, right: Callable[[], Any], stop: bool) -> Any:
+        """``left and right()``: without a branch where the right side only computes."""
+        with building() as builder:
+            value = truth(right())
+        if all(op.builtin.elementwise for op in builder.ops):
+            outer = active()
+            outer.ops.extend(builder.ops)  # type: ignore[union-attr]
+            if isinstance(value, bool):
+                return (True if stop else left) if value else (left if stop else False)
+            return OPERATORS["or" if stop else "and"](left, value)
+        return self.ifexp(left, *((lambda: True, right) if stop else (right, lambda: False)))
+
+    @staticmethod
+    def not_(value: Any) -> Any:
+        known = truth(value)
+        return not known if isinstance(known, bool) else OPERATORS["not"](known)
+
+    def all_(self, parts: tuple[Any, ...]) -> Any:
+        return self.and_(*((lambda part=part: part) for part in parts))
+
+    # Loops.
+
+    def for_(self, items: Any, body: Body, names: Names, stop: Callable[[], Any] | None) -> None:
+        if isinstance(items, Range):
+            known = items.constant
+            limit = config.max_unroll if self.unroll is None else self.unroll
+            if known is None or len(known) > limit:
+                return _for_range(items, body, names, stop)
+            items = known
+        if isinstance(items, Tile | Array | Scalar):
+            raise fail(KernelTypeError(f"cannot loop over {describe(items)}; loop over range(n) and index it"))
+        self._for_each(iter(items), body, names, stop)
+
+    def _for_each(self, items: Iterable[Any], body: Body, names: Names, stop: Callable[[], Any] | None) -> None:
+        for item in items:
+            gone = truth(stop()) if stop is not None else False
+            if gone is True:
+                return
+            if gone is False:
+                body(item)
+            else:
+                self._guarded(gone, body, item, names)
+
+    @staticmethod
+    def _guarded(gone: Scalar, body: Body, item: Any, names: Names) -> None:
+        """One unrolled iteration after a ``break`` that may have happened."""
+        trace_if(OPERATORS["not"](gone), lambda: body(item), lambda: None, names, (body,))
+
+    @staticmethod
+    def while_(test: Callable[[], Any], body: Body, names: Names, stop: Callable[[], Any] | None) -> None:
+        def proceed() -> Any:
+            if stop is None:
+                return truth(test())
+            go = Tracing.not_(stop())
+            return Tracing().and_(lambda: go, test) if go is not False else False
+
+        _while(proceed, body, names, body)
+
+    # Statements.
+
+    @staticmethod
+    def div(a: Any, b: Any) -> Any:
+        """``a / b``: between integers, truncated as in Warp and C++."""
+        if isinstance(a, int) and isinstance(b, int) and not isinstance(a, bool):
+            if b == 0:
+                raise fail(KernelValueError("division of a constant by zero"))
+            return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+        return a / b
+
+    @staticmethod
+    def mod(a: Any, b: Any) -> Any:
+        """``a % b`` with the sign of the dividend, as in Warp and C++."""
+        if isinstance(a, int | float) and isinstance(b, int | float):
+            if b == 0:
+                raise fail(KernelValueError("remainder of a constant by zero"))
+            return REGISTRY["mod"](a, b)
+        return a % b
+
+    @classmethod
+    def update(cls, symbol: str, old: Any, value: Any) -> Any:
+        """``old += value`` and its kin."""
+        if isinstance(old, Tile):
+            return _IN_PLACE[symbol](old, value)
+        return {"/": cls.div, "%": cls.mod}.get(symbol, _PLAIN[symbol])(old, value)
+
+    @classmethod
+    def update_element(cls, target: Any, index: Any, symbol: str, value: Any) -> None:
+        """``target[index] += value`` and its kin; on arrays ``+=`` and ``-=`` are atomic, as in Warp."""
+        if isinstance(target, Array) and symbol in "+-":
+            OPERATORS["array[]+="](target, index, value if symbol == "+" else -value)
+            return
+        old = target[index]
+        if isinstance(old, Tile):
+            cls.update(symbol, old, value)
+        else:
+            target[index] = cls.update(symbol, old, value)
+
+    @staticmethod
+    def assert_(test: Any, message: Callable[[], Any]) -> None:
+        known = truth(test)
+        if known is True:
+            return
+        text = message()
+        if known is False:
+            raise fail(KernelAssertionError("assertion failed" if text is None else str(text)))
+        OPERATORS["assert"](known, None if text is None else str(text))
+
+
+_PLAIN: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow, "<<": operator.lshift, ">>": operator.rshift, "|": operator.or_,
+    "^": operator.xor, "&": operator.and_, "@": operator.matmul,
+}  # fmt: skip
+_IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.iadd, "-": operator.isub, "*": operator.imul, "/": operator.itruediv, "//": operator.ifloordiv,
+    "%": operator.imod, "**": operator.ipow, "<<": operator.ilshift, ">>": operator.irshift, "|": operator.ior,
+    "^": operator.ixor, "&": operator.iand, "@": operator.imatmul,
+}  # fmt: skip
+
+
+def _for_range(items: Range, body: Body, names: Names, stop: Callable[[], Any] | None) -> None:
+    """A loop that stays a loop."""
+    if stop is not None:
+        return _for_while(items, body, names, stop)
+    start, last, step = _range_operands(items)
+    loop = Loop(names, body)
+
+    def iteration(lead: list[Any]) -> list[Any]:
+        body(Scalar(lead[0]))
+        return []
+
+    block, inits, slots = loop.trace(iteration, [start])
+    operands = {"start": start, "stop": last, "step": step}
+    loop.finish("for_range", operands, block, inits, slots)
+
+
+def _range_operands(items: Range) -> list[Any]:
+    """The bounds in one integer dtype: int32, unless one of them is wider."""
+    bounds = {name: getattr(items, name) for name in ("start", "stop", "step")}
+    wanted = common_dtype({name: number_type(bound) for name, bound in bounds.items()}, "range()").dtype
+    if wanted == int32 and any(isinstance(b, int) and not -(2**31) <= b < 2**31 for b in bounds.values()):
+        wanted = int64
+    return [numeric_operand(bound, ScalarType(wanted)) for bound in bounds.values()]
+
+
+def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any]) -> None:
+    """A range loop that a ``break`` or ``return`` may leave: a ``while`` that carries the index."""
+    last, step = items.stop, items.step
+    __index: Any = items.start
+
+    def within() -> Any:
+        up = OPERATORS["<"](__index, last)
+        if isinstance(step, int):
+            return up if step > 0 else OPERATORS[">"](__index, last)
+        return OPERATORS["where"](OPERATORS[">"](step, 0), up, OPERATORS[">"](__index, last))
+
+    def proceed() -> Any:
+        go = truth(within())
+        return Tracing().and_(lambda: go, lambda: Tracing.not_(stop()))
+
+    def iteration() -> None:
+        nonlocal __index
+        body(__index)
+        __index = OPERATORS["+"](__index, step)
+
+    _while(proceed, iteration, (*names, ("__index", True)), body)
+
+
+def _while(proceed: Callable[[], Any], body: Body, names: Names, source: Body) -> None:
+    first = truth(proceed())
+    if first is False:
+        return
+    loop = Loop(names, body, source)
+    start = as_operand(first)
+
+    def iteration(lead: list[Any]) -> list[Any]:
+        body()
+        return [as_operand(truth(proceed()))]
+
+    block, inits, slots = loop.trace(iteration, [])
+    loop.finish("while_loop", {"test": start}, block, inits, slots)
+
+
+OPERATORS["call.range"] = make_range
+OPERATORS["resolve"] = resolve_call

@@ -1,0 +1,243 @@
+"""The one rewriting of a kernel's syntax: control flow becomes calls on the frontend's support object.
+
+The rewritten function keeps the user's file, lines and columns. Each body of an ``if``, ``for`` or ``while`` becomes a
+nested function; the names it assigns are ``nonlocal``, so the support object reads and sets them through the function's
+closure cells, and tracing decides whether a region op or plain Python is meant.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tilekit.errors import KernelSyntaxError
+from tilekit.frontend.expressions import SUPPORT, Expressions, place, support, thunk
+from tilekit.frontend.scopes import always_leaves, assigned_names, leaves_by
+from tilekit.frontend.source import Source
+
+RETURNED = "__returned"
+RESULT = "__result"
+
+_REFUSED: dict[type[ast.AST], tuple[str, str]] = {
+    ast.Try: ("'try'", "kernels have no exceptions; test the condition instead"),
+    ast.With: ("'with'", "open contexts on the host, around the launch"),
+    ast.Raise: ("'raise'", "use 'assert condition, message'"),
+    ast.FunctionDef: ("a nested 'def'", "define the helper outside the kernel"),
+    ast.AsyncFunctionDef: ("'async def'", "kernels are not asynchronous"),
+    ast.ClassDef: ("a class definition", "define it outside the kernel"),
+    ast.Global: ("'global'", "kernels cannot assign globals; pass an array"),
+    ast.Nonlocal: ("'nonlocal'", "kernels cannot assign outer variables; pass an array"),
+    ast.Delete: ("'del'", "leave the name alone"),
+    ast.Import: ("'import'", "import at the top of the module"),
+    ast.ImportFrom: ("'import'", "import at the top of the module"),
+    ast.Match: ("'match'", "use if / elif"),
+    ast.AsyncFor: ("'async for'", "kernels are not asynchronous"),
+    ast.AsyncWith: ("'async with'", "kernels are not asynchronous"),
+}
+if hasattr(ast, "TryStar"):
+    _REFUSED[ast.TryStar] = _REFUSED[ast.Try]
+
+
+def _constant(value: Any, at: ast.AST) -> ast.expr:
+    return place(ast.Constant(value), at)  # type: ignore[no-any-return]
+
+
+def _load(name: str, at: ast.AST) -> ast.expr:
+    return place(ast.Name(name, ast.Load()), at)  # type: ignore[no-any-return]
+
+
+def assign(name: str, value: ast.expr, at: ast.AST) -> ast.stmt:
+    return place(ast.Assign([ast.Name(name, ast.Store())], value), at)  # type: ignore[no-any-return]
+
+
+class Statements(Expressions):
+    """Rewrites a function's statements for tracing."""
+
+    def __init__(self, source: Source, lazy: bool = False) -> None:
+        super().__init__(source, lazy)
+        self.count = 0
+        self.loops: list[tuple[str, str]] = []
+        """The break and continue flags of the loops around the current statement."""
+
+    def fresh(self, stem: str) -> str:
+        self.count += 1
+        return f"__{stem}_{self.count}"
+
+    def body(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        """The rewritten statements; what follows a possible jump moves under a guard."""
+        result: list[ast.stmt] = []
+        for index, statement in enumerate(statements):
+            rest = statements[index + 1 :]
+            if isinstance(statement, ast.If) and rest and leaves_by([statement], (ast.Return, ast.Break, ast.Continue)):
+                return result + self._if_with_jump(statement, rest)
+            result += self.statement(statement)
+            if isinstance(statement, ast.Return | ast.Break | ast.Continue):
+                return result
+            if rest and isinstance(statement, ast.For | ast.While) and leaves_by([statement], (ast.Return,)):
+                return result + self._guarded(rest, statement)
+        return result
+
+    def _if_with_jump(self, statement: ast.If, rest: list[ast.stmt]) -> list[ast.stmt]:
+        if always_leaves(statement.body):
+            joined = ast.If(statement.test, statement.body, [*statement.orelse, *rest])
+            return self.visit_If(ast.copy_location(joined, statement))
+        if statement.orelse and always_leaves(statement.orelse):
+            joined = ast.If(statement.test, [*statement.body, *rest], statement.orelse)
+            return self.visit_If(ast.copy_location(joined, statement))
+        return self.visit_If(statement) + self._guarded(rest, statement)
+
+    def _guarded(self, rest: list[ast.stmt], after: ast.stmt) -> list[ast.stmt]:
+        """``if not (returned or broken or continued): rest``."""
+        flags = [RETURNED, *(self.loops[-1] if self.loops else ())]
+        gone = support("or_", *(thunk(_load(flag, after)) for flag in flags), at=after)
+        return self._branch(support("not_", gone, at=after), self.body(rest), [], after)
+
+    def statement(self, node: ast.stmt) -> list[ast.stmt]:
+        if type(node) in _REFUSED:
+            raise self.refuse(node, *_REFUSED[type(node)])
+        result = self.visit(node)
+        return result if isinstance(result, list) else [result]
+
+    # Branches.
+
+    def visit_If(self, node: ast.If) -> list[ast.stmt]:
+        test = self.visit(node.test)
+        return self._branch(test, self.body(node.body), self.body(node.orelse), node)
+
+    def _branch(self, test: ast.expr, then: list[ast.stmt], orelse: list[ast.stmt], at: ast.stmt) -> list[ast.stmt]:
+        names = assigned_names([*then, *orelse])
+        then_name, else_name = self.fresh("then"), self.fresh("else")
+        call = support("if_", test, _load(then_name, at), _load(else_name, at), self._names(names, at), at=at)
+        run = place(ast.Expr(call), at)
+        return [self._function(then_name, then, at), self._function(else_name, orelse, at), run]
+
+    def _function(self, name: str, body: list[ast.stmt], at: ast.AST, parameter: str | None = None) -> ast.stmt:
+        """A nested function whose assignments reach the function around it."""
+        names = sorted(assigned_names(body))
+        head: list[ast.stmt] = [ast.Nonlocal(names)] if names else []
+        parameters = [ast.arg(parameter)] if parameter else []
+        arguments = ast.arguments([], parameters, None, [], [], None, [])
+        function = ast.FunctionDef(name, arguments, head + (body or [ast.Pass()]), [])
+        return place(function, at)  # type: ignore[no-any-return]
+
+    def _names(self, names: dict[str, bool], at: ast.AST) -> ast.expr:
+        pairs = [ast.Tuple([ast.Constant(n), ast.Constant(plain)], ast.Load()) for n, plain in names.items()]
+        return place(ast.Tuple(list(pairs), ast.Load()), at)  # type: ignore[no-any-return]
+
+    # Loops.
+
+    def visit_For(self, node: ast.For) -> list[ast.stmt]:
+        if node.orelse:
+            raise self.refuse(node.orelse[0], "'else' of a loop", "set a flag in the loop and test it after")
+        item = self.fresh("item")
+        target = place(ast.Assign([node.target], _load(item, node.target)), node.target)
+        iterable = self.visit(node.iter)
+        return self._loop(node, "for_", iterable, [target], item)
+
+    def visit_While(self, node: ast.While) -> list[ast.stmt]:
+        if node.orelse:
+            raise self.refuse(node.orelse[0], "'else' of a loop", "set a flag in the loop and test it after")
+        return self._loop(node, "while_", thunk(self.visit(node.test)), [], None)
+
+    def _loop(
+        self, node: ast.For | ast.While, method: str, subject: ast.expr, head: list[ast.stmt], item: str | None
+    ) -> list[ast.stmt]:
+        broken, continued = self.fresh("broken"), self.fresh("continued")
+        self.loops.append((broken, continued))
+        body = head + self.body(node.body)
+        self.loops.pop()
+        stops = [broken] if leaves_by(node.body, (ast.Break,)) else []
+        stops += [RETURNED] if leaves_by(node.body, (ast.Return,)) else []
+        jumps = leaves_by(node.body, (ast.Break, ast.Continue, ast.Return))
+        before = [assign(flag, _constant(False, node), node) for flag in (broken, continued)] if jumps else []
+        if leaves_by(node.body, (ast.Continue,)):
+            body = [assign(continued, _constant(False, node), node), *body]
+        stop: ast.expr = _constant(None, node)
+        if stops:
+            stop = thunk(support("or_", *(thunk(_load(flag, node)) for flag in stops), at=node))
+        name = self.fresh("body")
+        names = self._names(assigned_names(body), node)
+        run = place(ast.Expr(support(method, subject, _load(name, node), names, stop, at=node)), node)
+        return [*before, self._function(name, body, node, item), run]
+
+    def visit_Break(self, node: ast.Break) -> ast.stmt:
+        return assign(self.loops[-1][0], _constant(True, node), node)
+
+    def visit_Continue(self, node: ast.Continue) -> ast.stmt:
+        return assign(self.loops[-1][1], _constant(True, node), node)
+
+    def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
+        value = _constant(None, node) if node.value is None else self.visit(node.value)
+        return [assign(RESULT, value, node), assign(RETURNED, _constant(True, node), node)]
+
+    # Simple statements.
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> list[ast.stmt]:
+        if node.value is None:
+            return [place(ast.Pass(), node)]
+        return self.statement(ast.copy_location(ast.Assign([node.target], node.value), node))
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
+        symbol = _SYMBOLS[type(node.op)]
+        value = self.visit(node.value)
+        if isinstance(node.target, ast.Subscript):
+            base, index = self.visit(node.target.value), self.visit(node.target.slice)
+            call = support("update_element", base, index, _constant(symbol, node), value, at=node)
+            return [place(ast.Expr(call), node)]
+        if isinstance(node.target, ast.Attribute):
+            raise self.refuse(node, "assigning an attribute", "use a variable or an array")
+        read = _load(node.target.id, node.target)
+        result = assign(node.target.id, support("update", _constant(symbol, node), read, value, at=node), node)
+        result.targets[0].augmented = True  # type: ignore[attr-defined]
+        return [result]
+
+    def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
+        message = _constant(None, node) if node.msg is None else self.visit(node.msg)
+        call = support("assert_", self.visit(node.test), thunk(message), at=node)
+        return [place(ast.Expr(call), node)]
+
+
+_SYMBOLS: dict[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.LShift: "<<", ast.RShift: ">>", ast.BitOr: "|", ast.BitXor: "^", ast.BitAnd: "&", ast.MatMult: "@",
+}  # fmt: skip
+
+
+def rewrite_function(source: Source) -> ast.Module:
+    """A module that defines ``__factory``: from the support object and the closure's values to the function."""
+    node = source.node
+    statements = Statements(source)
+    if isinstance(node, ast.Lambda):
+        returned = place(ast.Return(node.body), node.body)
+        body, arguments, name = statements.body([returned]), node.args, "__lambda"
+    else:
+        body, arguments, name = statements.body(node.body), node.args, node.name
+    _check_arguments(source, arguments)
+    local = sorted(assigned_names(body) | {RETURNED: True, RESULT: True})
+    declared = ast.If(ast.Constant(False), [assign(n, ast.Constant(None), node) for n in local], [])
+    start = [declared, assign(RETURNED, _constant(False, node), node), assign(RESULT, _constant(None, node), node)]
+    end = ast.Return(_load(RESULT, node))
+    function = ast.FunctionDef(name, _bare(arguments), [*start, *body, end], [])
+    return factory(source, place(function, node), name)
+
+
+def factory(source: Source, function: ast.stmt, name: str) -> ast.Module:
+    free = [ast.arg(n) for n in source.function.__code__.co_freevars]
+    arguments = ast.arguments([], [ast.arg(SUPPORT), *free], None, [], [], None, [])
+    outer = ast.FunctionDef("__factory", arguments, [function, ast.Return(ast.Name(name, ast.Load()))], [])
+    module = ast.Module([place(outer, source.node)], [])
+    return ast.fix_missing_locations(module)
+
+
+def _bare(arguments: ast.arguments) -> ast.arguments:
+    """The parameters without annotations, which belong to the user's function alone."""
+    strip = [ast.copy_location(ast.arg(a.arg), a) for a in arguments.args]
+    only = [ast.copy_location(ast.arg(a.arg), a) for a in arguments.kwonlyargs]
+    return ast.arguments([], strip, arguments.vararg, only, arguments.kw_defaults, None, arguments.defaults)
+
+
+def _check_arguments(source: Source, arguments: ast.arguments) -> None:
+    if arguments.kwarg or arguments.posonlyargs:
+        raise KernelSyntaxError(
+            f"parameters of {source.name!r} must be plain names, without '/' or '**'", source.location(source.node)
+        )

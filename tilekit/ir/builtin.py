@@ -1,0 +1,322 @@
+"""``@builtin``: the one way an operation is declared.
+
+A builtin is a typed Python signature with a docstring, plus rules. A rule takes, by name, those parameters of the
+signature that it needs, and first any of the leading parameters that ``LEADING`` gives its kind:
+
+    result      types  -> type      type and shape rule; the verifier runs it again after every pass
+    coerce      types  -> dtypes    the dtype that operands are converted to before anything else
+    check       handles -> None     what types cannot tell: aliasing, reads of tiles never written
+    reference   arrays -> array     what the op means, in NumPy; also the interpreter
+    adjoint     values -> values    gradient of each differentiable operand, built from other builtins
+    lower       values -> value     rewrites to more concrete builtins ...
+    emit        names  -> code      ... or writes C++; exactly one of the two
+
+``types`` are the types of the results in ``reference`` and of the operands, by name, in ``emit``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tilekit.errors import KernelTypeError, TilekitError
+from tilekit.ir import handles
+from tilekit.ir.context import Concrete, Context, active, fail
+from tilekit.ir.core import Block, Const, Value, type_of
+from tilekit.ir.handles import Array, Scalar, Tile, wrap
+from tilekit.ir.operands import (
+    Kind,
+    accepts,
+    common_dtype,
+    constant,
+    convert_constant,
+    describe,
+    index_operand,
+    kind_of,
+    operand_of,
+    shape_attribute,
+)
+from tilekit.ir.types import ScalarType, TileType, Type, as_dtype
+
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+REGISTRY: dict[str, Builtin] = {}
+
+LEADING: dict[str, tuple[str, ...]] = {
+    "result": ("blocks",),
+    "coerce": (),
+    "check": (),
+    "reference": ("machine", "blocks", "types"),
+    "adjoint": ("cx", "grad", "op", "out"),
+    "lower": ("target",),
+    "emit": ("cx", "results", "blocks", "types"),
+}
+
+OPERAND_KINDS = (Kind.OPERAND, Kind.INDEX, Kind.TILES)
+
+
+class Builtin:
+    """A declared operation: a call records an op while a kernel is traced, and computes at once otherwise."""
+
+    def __init__(self, signature: Callable[..., Any], **properties: Any) -> None:
+        self.name = signature.__name__
+        self.__name__ = self.name
+        self.__doc__ = signature.__doc__
+        self.__wrapped__ = signature
+        self.__module__ = signature.__module__
+        self.signature = inspect.signature(signature, eval_str=True)
+        parameters = self.signature.parameters.values()
+        self.kinds = {parameter.name: kind_of(parameter.annotation) for parameter in parameters}
+        self.accepted = {parameter.name: accepts(parameter.annotation) for parameter in parameters}
+        self.operand_names = tuple(name for name, kind in self.kinds.items() if kind in OPERAND_KINDS)
+        self._rules: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
+        self.no_adjoint: str | None = None
+        self._set_properties(**properties)
+        if self.name in REGISTRY:
+            raise ValueError(f"builtin {self.name!r} is declared twice")
+        REGISTRY[self.name] = self
+        if self.operator is not None:
+            handles.OPERATORS[self.operator] = self
+
+    def _set_properties(
+        self,
+        group: str = "internal",
+        operator: str | None = None,
+        elementwise: bool = False,
+        cooperative: bool = False,
+        unify: tuple[str, ...] = (),
+        updates: str | None = None,
+        reads: tuple[str, ...] = (),
+        writes: tuple[str, ...] = (),
+        atomics: tuple[str, ...] = (),
+        side_effect: bool = False,
+        lane: bool = False,
+        observes_lanes: bool = False,
+        view: bool = False,
+        contraction: tuple[str, ...] = (),
+        linear_in: tuple[str, ...] = (),
+        reuses: tuple[str, ...] = (),
+    ) -> None:
+        self.group = group
+        self.operator = operator
+        self.elementwise = elementwise
+        """Scalar arithmetic: applied to tiles, it is mapped over their elements."""
+        self.cooperative = cooperative
+        """All lanes of the block take part, so it must not stand under a per-lane condition."""
+        self.unify = unify
+        """Operands that must share one dtype."""
+        self.updates = updates
+        """The tile operand that is rebound to the (first) result."""
+        self.reads, self.writes, self.atomics = reads, writes, atomics
+        """Array operands that are read, written, updated atomically."""
+        self.side_effect = side_effect
+        self.lane = lane
+        """The result differs between lanes whatever the operands."""
+        self.observes_lanes = observes_lanes
+        self.view = view
+        """The result is other coordinates over the first operand's storage."""
+        self.contraction = contraction
+        """The operands a, b, accumulator of a matrix product."""
+        self.linear_in = linear_in
+        self.reuses = reuses
+        """Tile operands whose storage the result may take over."""
+
+    # Calls.
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self._call(args, kwargs)
+        except TilekitError as error:
+            raise fail(error) from error.__cause__
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = self._bind(args, kwargs)
+        if self.elementwise:
+            if any(isinstance(given[name], Tile) for name in self.operand_names):
+                return handles.OPERATORS["map"](self, *given.values())
+            numbers = [given[name] for name in self.operand_names]
+            if all(isinstance(number, int | float) for number in numbers):
+                return self._fold(numbers)
+        operands, attrs = self._split(given)
+        operands = self._coerce(operands, attrs, given)
+        if "check" in self._rules:
+            self.apply("check", given, {})
+        result = self.record(operands, attrs)
+        return self._update(given[self.updates], result) if self.updates else result
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise KernelTypeError(f"{self.name}(): {error}; its signature is {self.name}{self.signature}") from None
+        bound.apply_defaults()
+        return bound.arguments
+
+    def _fold(self, numbers: list[Any]) -> Any:
+        """The result on Python numbers alone, again as a Python number."""
+        floats = any(isinstance(number, float) for number in numbers)
+        data = [float(number) if floats and not isinstance(number, bool) else number for number in numbers]
+        result = self.apply("reference", dict(zip(self.operand_names, data, strict=True)), {})
+        return result.item() if hasattr(result, "item") else result
+
+    def _split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        operands: dict[str, Any] = {}
+        attrs: dict[str, Any] = {}
+        for name, value in given.items():
+            what = f"{self.name}(): {name}"
+            match self.kinds[name]:
+                case Kind.OPERAND:
+                    operands[name] = self._operand(name, value, what)
+                case Kind.INDEX:
+                    operands[name] = index_operand(value, what)
+                case Kind.TILES:
+                    operands[name] = tuple(operand_of(item, what) for item in value)
+                case Kind.SHAPE:
+                    attrs[name] = None if value is None else shape_attribute(value, what)
+                case Kind.DTYPE:
+                    attrs[name] = None if value is None else as_dtype(value)
+                case Kind.ATTRIBUTE:
+                    attrs[name] = value
+        return operands, attrs
+
+    def _operand(self, name: str, value: Any, what: str) -> Any:
+        """A handle, number or value of one of the classes that the parameter's annotation names."""
+        accepted = self.accepted[name]
+        if isinstance(value, accepted) or isinstance(value, Value | Const | Concrete):
+            return operand_of(value, what)
+        if value is None and self.signature.parameters[name].default is None:
+            return None
+        if Scalar in accepted and (number := constant(value)) is not None:
+            return number
+        if Array in accepted and active() is None and isinstance(value, np.ndarray):
+            return operand_of(value, what)
+        wanted = " or ".join({Tile: "a tile", Scalar: "a number", Array: "an array"}[kind] for kind in accepted)
+        raise KernelTypeError(f"{what} must be {wanted}, got {describe(value)}")
+
+    def _coerce(self, operands: dict[str, Any], attrs: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        wanted: dict[str, Any] = {}
+        if self.unify:
+            types = {name: type_of(operands[name]) for name in self.unify if operands[name] is not None}
+            common = common_dtype(types, self.spelled)
+            wanted = {name: common for name in types}
+        if "coerce" in self._rules:
+            types = {name: type_of(operand) for name, operand in operands.items()}
+            wanted.update(self.apply("coerce", types, attrs))
+        return {name: self._convert(name, operand, wanted.get(name)) for name, operand in operands.items()}
+
+    def _convert(self, name: str, operand: Any, wanted: ScalarType | None) -> Any:
+        if wanted is None or operand is None or isinstance(operand, tuple):
+            return operand
+        type = operand.type
+        if isinstance(operand, Const):
+            return operand if wanted.weak and type.weak else convert_constant(operand, wanted.dtype, self.spelled)
+        if type.dtype == wanted.dtype or isinstance(type, TileType):
+            return operand
+        return operand_of(handles.OPERATORS["cast"](wrap(operand), wanted.dtype), name)
+
+    @property
+    def spelled(self) -> str:
+        """The operation as errors name it: its operator where it has one."""
+        symbol = self.operator
+        return symbol if symbol is not None and not symbol[0].isalpha() and len(symbol) <= 2 else self.name
+
+    def _update(self, target: Tile | None, result: Any) -> Any:
+        if target is None:
+            return result
+        results = result if isinstance(result, tuple) else (result,)
+        target.assign(results[0].read())
+        return None if len(results) == 1 else results[1] if len(results) == 2 else results[1:]
+
+    def record(self, operands: Mapping[str, Any], attrs: Mapping[str, Any], blocks: tuple[Block, ...] = ()) -> Any:
+        """Hand the op to the active context and wrap its results."""
+        context: Context = active() or EAGER
+        types = self.result_types({name: type_of(o) for name, o in operands.items()}, attrs, blocks)
+        results = context.apply(self, operands, attrs, types, blocks)
+        wrapped = tuple(wrap(result) for result in results)
+        return wrapped[0] if len(wrapped) == 1 else wrapped or None
+
+    # What passes ask of a builtin.
+
+    def has(self, kind: str) -> bool:
+        return kind in self._rules
+
+    def apply(self, kind: str, operands: Mapping[str, Any], attrs: Mapping[str, Any], **leading: Any) -> Any:
+        """Run a rule on the parameters it names."""
+        if kind not in self._rules:
+            raise NotImplementedError(f"builtin {self.name!r} has no {kind!r} rule")
+        rule, names = self._rules[kind]
+        given = {**leading, **operands, **attrs}
+        return rule(**{name: given[name] for name in names})
+
+    def result_types(
+        self, operands: Mapping[str, Any], attrs: Mapping[str, Any], blocks: tuple[Block, ...] = ()
+    ) -> tuple[Type, ...]:
+        found = self.apply("result", operands, attrs, blocks=blocks)
+        return () if found is None else tuple(found) if isinstance(found, tuple) else (found,)
+
+    # How a builtin is declared.
+
+    def result(self, rule: Rule) -> Rule:
+        return self._declare("result", rule)
+
+    def coerce(self, rule: Rule) -> Rule:
+        return self._declare("coerce", rule)
+
+    def check(self, rule: Rule) -> Rule:
+        return self._declare("check", rule)
+
+    def reference(self, rule: Rule) -> Rule:
+        return self._declare("reference", rule)
+
+    def adjoint(self, rule: Rule) -> Rule:
+        return self._declare("adjoint", rule)
+
+    def lower(self, rule: Rule) -> Rule:
+        return self._declare("lower", rule)
+
+    def emit(self, rule: Rule) -> Rule:
+        return self._declare("emit", rule)
+
+    def has_no_adjoint(self, reason: str) -> None:
+        self.no_adjoint = reason
+
+    def missing_rules(self) -> list[str]:
+        """What a complete declaration still lacks; the registry test asserts that this is empty."""
+        missing = [kind for kind in ("result", "reference") if not self.has(kind)]
+        if self.has("lower") == self.has("emit"):
+            missing.append("exactly one of lower / emit")
+        return missing
+
+    def _declare(self, kind: str, rule: Rule) -> Rule:
+        names = tuple(inspect.signature(rule).parameters)
+        known = {*LEADING[kind], *self.signature.parameters}
+        if unknown := [name for name in names if name not in known]:
+            raise TypeError(f"{self.name}.{kind} takes {unknown}, which {self.name}{self.signature} lacks")
+        self._rules[kind] = (rule, names)
+        return rule
+
+    def __repr__(self) -> str:
+        return f"<builtin {self.name}{self.signature}>"
+
+
+EAGER: Any = None
+"""The context of calls outside any kernel; set by ``ir.eager``."""
+
+
+def set_eager(context: Any) -> None:
+    global EAGER
+    EAGER = context
+
+
+def builtin(**properties: Any) -> Callable[[Callable[..., Any]], Builtin]:
+    """Declare a builtin from a typed signature whose docstring is its user documentation.
+
+    The properties are those of ``Builtin._set_properties``: what passes may ask of an op without knowing its name.
+    """
+    return lambda signature: Builtin(signature, **properties)
+
+
+__all__ = ["REGISTRY", "Array", "Builtin", "Scalar", "Tile", "builtin", "set_eager"]

@@ -1,0 +1,106 @@
+"""Where a builtin's call goes: recorded by a ``Builder`` while a kernel is traced, computed at once otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tilekit.errors import Location, TilekitError
+from tilekit.ir.core import Block, Const, Op, Operand, Value, make_op
+from tilekit.ir.types import Type
+
+if TYPE_CHECKING:
+    from tilekit.ir.builtin import Builtin
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Concrete:
+    """A value that is known now: NumPy data of a logical type."""
+
+    type: Type
+    data: Any
+
+
+Datum = Value | Concrete
+"""What a handle holds."""
+
+
+class Context(Protocol):
+    """Executes or records calls of builtins."""
+
+    eager: bool
+
+    def apply(
+        self,
+        builtin: Builtin,
+        operands: Mapping[str, Any],
+        attrs: Mapping[str, Any],
+        types: tuple[Type, ...],
+        blocks: tuple[Block, ...] = (),
+    ) -> tuple[Any, ...]: ...
+
+    def location(self) -> Location | None: ...
+
+
+@dataclass
+class Builder:
+    """Records ops. ``locate`` tells where in the user's source the running call stands."""
+
+    ops: list[Op] = field(default_factory=list)
+    locate: Any = None
+    live: list[Any] = field(default_factory=list)
+    """Weak references to the base tile handles that may be updated (see ``handles``)."""
+    eager = False
+
+    def apply(
+        self,
+        builtin: Builtin,
+        operands: Mapping[str, Operand],
+        attrs: Mapping[str, Any],
+        types: tuple[Type, ...],
+        blocks: tuple[Block, ...] = (),
+    ) -> tuple[Value, ...]:
+        results = tuple(Value(type) for type in types)
+        self.ops.append(make_op(builtin, operands, attrs, results, blocks, self.location()))
+        return results
+
+    def location(self) -> Location | None:
+        return self.locate() if self.locate is not None else None
+
+    def block(self, params: tuple[Value, ...], results: tuple[Value | Const, ...] = ()) -> Block:
+        return Block(params, tuple(self.ops), results)
+
+
+_active: ContextVar[Context | None] = ContextVar("tilekit_context", default=None)
+
+
+def active() -> Context | None:
+    return _active.get()
+
+
+@contextmanager
+def using(context: Context) -> Iterator[Any]:
+    """Make ``context`` the one that calls of builtins go to."""
+    token = _active.set(context)
+    try:
+        yield context
+    finally:
+        _active.reset(token)
+
+
+@contextmanager
+def building() -> Iterator[Builder]:
+    """A fresh builder inside the active one: what is recorded in it becomes a block."""
+    outer = _active.get()
+    inherits = outer if isinstance(outer, Builder) else Builder()
+    with using(Builder(locate=inherits.locate, live=inherits.live)) as builder:
+        yield builder
+
+
+def fail(error: TilekitError) -> TilekitError:
+    """The error with the place in the user's source where it arose, when a kernel is running."""
+    context = _active.get()
+    return error.at(context.location()) if context is not None and error.location is None else error

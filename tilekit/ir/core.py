@@ -1,0 +1,169 @@
+"""The IR: one ``Op`` record for every operation, in blocks. What an op means lives in its ``Builtin``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from tilekit.errors import Location
+from tilekit.ir.types import ScalarType, Type
+
+if TYPE_CHECKING:
+    from tilekit.ir.builtin import Builtin
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Value:
+    """An SSA value: defined once, by an op, a block or a function."""
+
+    type: Type
+    hint: str = ""
+    """A name for the printer and the emitter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A compile-time number of a known type."""
+
+    type: ScalarType
+    value: int | float | bool
+
+    def __str__(self) -> str:
+        return f"{self.value!r}:{self.type}" if not self.type.weak else repr(self.value)
+
+
+Operand = Value | Const | tuple[Any, ...] | None
+"""What an op reads: a value, a constant, a tuple of them, or nothing where an optional operand is left out."""
+
+
+def leaves(operand: Operand) -> Iterator[Value]:
+    """The values in an operand."""
+    if isinstance(operand, Value):
+        yield operand
+    elif isinstance(operand, tuple):
+        for item in operand:
+            yield from leaves(item)
+
+
+def map_operand(operand: Operand, change: Callable[[Any], Any]) -> Any:
+    """The operand with ``change`` applied to each value and constant in it."""
+    if isinstance(operand, tuple):
+        return tuple(map_operand(item, change) for item in operand)
+    return None if operand is None else change(operand)
+
+
+def type_of(operand: Operand) -> Any:
+    """The type of an operand: a ``Type``, a tuple of types, or None."""
+    return map_operand(operand, lambda item: item.type)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Ops in order. ``params`` are defined at its start; ``results`` are what it yields at its end."""
+
+    params: tuple[Value, ...]
+    ops: tuple[Op, ...]
+    results: tuple[Value | Const, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """``results = builtin(**operands) {attrs} blocks``."""
+
+    builtin: Builtin
+    operands: Mapping[str, Operand]
+    attrs: Mapping[str, Any]
+    results: tuple[Value, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    location: Location | None = None
+
+    def inputs(self) -> Iterator[Value]:
+        """The values that the op itself reads, not those that only its blocks read."""
+        for operand in self.operands.values():
+            yield from leaves(operand)
+
+    def types(self) -> dict[str, Any]:
+        return {name: type_of(operand) for name, operand in self.operands.items()}
+
+    def with_(self, **changes: Any) -> Op:
+        kept = {name: getattr(self, name) for name in ("builtin", "operands", "attrs", "results", "blocks", "location")}
+        return make_op(**{**kept, **changes})
+
+
+def make_op(
+    builtin: Builtin,
+    operands: Mapping[str, Operand],
+    attrs: Mapping[str, Any],
+    results: tuple[Value, ...] = (),
+    blocks: tuple[Block, ...] = (),
+    location: Location | None = None,
+) -> Op:
+    return Op(builtin, MappingProxyType(dict(operands)), MappingProxyType(dict(attrs)), results, blocks, location)
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """What one launch runs: named parameters and a body without results (effects only) or with (adjoint pieces)."""
+
+    name: str
+    params: Mapping[str, Value]
+    body: Block
+    location: Location | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        from tilekit.ir.printer import print_function
+
+        return print_function(self)
+
+    def with_body(self, body: Block) -> Function:
+        return Function(self.name, self.params, body, self.location, self.options)
+
+
+def walk(block: Block) -> Iterator[Op]:
+    """Every op of a block and of the blocks inside it, in order."""
+    for op in block.ops:
+        yield op
+        for inner in op.blocks:
+            yield from walk(inner)
+
+
+def substitute(block: Block, replaced: Mapping[Value, Value | Const]) -> Block:
+    """The block with each use of a replaced value changed to its replacement."""
+    if not replaced:
+        return block
+
+    def swap(item: Any) -> Any:
+        return replaced.get(item, item) if isinstance(item, Value) else item
+
+    ops = tuple(
+        op.with_(
+            operands={name: map_operand(operand, swap) for name, operand in op.operands.items()},
+            blocks=tuple(substitute(inner, replaced) for inner in op.blocks),
+        )
+        for op in block.ops
+    )
+    return Block(block.params, ops, tuple(swap(result) for result in block.results))
+
+
+def free_values(block: Block) -> dict[Value, None]:
+    """The values that a block uses but does not define, in order of first use."""
+    defined: set[Value] = set(block.params)
+    free: dict[Value, None] = {}
+
+    def use(values: Iterator[Value]) -> None:
+        free.update(dict.fromkeys(value for value in values if value not in defined))
+
+    for op in block.ops:
+        use(op.inputs())
+        for inner in op.blocks:
+            use(iter(free_values(inner)))
+        defined.update(op.results)
+    use(leaves(block.results))
+    return free
+
+
+def is_value(operand: object) -> TypeGuard[Value]:
+    return isinstance(operand, Value)

@@ -1,0 +1,334 @@
+"""What a kernel's variables hold: ``Scalar``, ``Tile`` and ``Array`` handles.
+
+A scalar or array handle stands for one value for ever. A tile handle stands for storage: writing to it rebinds it to
+a new value, and every Python variable, view and helper that holds the handle sees the new value. So aliasing is
+exact, while the IR below sees values only. The same classes serve tracing (data is an SSA value) and eager execution
+(data is a NumPy array).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from tilekit.errors import KernelIndexError, KernelNameError, KernelTypeError
+from tilekit.ir.context import Builder, Concrete, Datum, active, fail
+from tilekit.ir.types import ArrayType, ScalarType, TileType, Type
+from tilekit.ir.views import ViewMap
+
+OPERATORS: dict[str, Callable[..., Any]] = {}
+"""Which builtin a Python operator or a step of the frontend means; filled by ``@builtin(operator=...)``."""
+
+
+def _binary(symbol: str, swapped: bool = False) -> Any:
+    def call(self: Any, other: Any) -> Any:
+        if not isinstance(other, Scalar | Tile | int | float) and not hasattr(other, "dtype"):
+            return NotImplemented
+        return OPERATORS[symbol](other, self) if swapped else OPERATORS[symbol](self, other)
+
+    return call
+
+
+class Arithmetic:
+    """Python operators on handles call the builtins declared for them."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __neg__(self) -> Any:
+        return OPERATORS["neg"](self)
+
+    def __pos__(self) -> Any:
+        return OPERATORS["pos"](self)
+
+    def __invert__(self) -> Any:
+        return OPERATORS["~"](self)
+
+    def __abs__(self) -> Any:
+        return OPERATORS["abs"](self)
+
+
+for _symbol, _method in {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow",
+    "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift", "@": "matmul",
+}.items():  # fmt: skip
+    setattr(Arithmetic, f"__{_method}__", _binary(_symbol))
+    setattr(Arithmetic, f"__r{_method}__", _binary(_symbol, swapped=True))
+for _symbol, _method in {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}.items():
+    setattr(Arithmetic, f"__{_method}__", _binary(_symbol))
+
+
+class Scalar(Arithmetic):
+    """A number inside a kernel."""
+
+    __slots__ = ("datum",)
+
+    def __init__(self, datum: Datum) -> None:
+        self.datum = datum
+
+    @property
+    def type(self) -> ScalarType:
+        assert isinstance(self.datum.type, ScalarType)
+        return self.datum.type
+
+    @property
+    def dtype(self) -> Any:
+        return self.type.dtype
+
+    def _known(self, wanted: str) -> Any:
+        if isinstance(self.datum, Concrete):
+            return self.datum.data
+        raise fail(
+            KernelTypeError(
+                f"a run-time {self.type} cannot be used as a compile-time {wanted}; "
+                "shapes, dtypes and options must be constants"
+            )
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._known("bool"))
+
+    def __int__(self) -> int:
+        return int(self._known("int"))
+
+    def __float__(self) -> float:
+        return float(self._known("float"))
+
+    def __index__(self) -> int:
+        if self.type.dtype.is_integer:
+            return int(self._known("int"))
+        raise fail(KernelTypeError(f"a {self.type} cannot be used as an index; use int(...)"))
+
+    def __repr__(self) -> str:
+        return str(self.datum.data) if isinstance(self.datum, Concrete) else f"<scalar {self.type}>"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(self._known("value to format"), spec)
+
+
+class Array:
+    """An array inside a kernel: a parameter, or ``a[i]`` of one with more dimensions."""
+
+    __slots__ = ("datum", "name")
+    __hash__ = object.__hash__
+
+    def __init__(self, datum: Datum, name: str = "") -> None:
+        self.datum = datum
+        self.name = name
+
+    @property
+    def type(self) -> ArrayType:
+        assert isinstance(self.datum.type, ArrayType)
+        return self.datum.type
+
+    @property
+    def dtype(self) -> Any:
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.type.ndim
+
+    @property
+    def shape(self) -> tuple[Scalar, ...]:
+        return tuple(OPERATORS["shape"](self, axis) for axis in range(self.ndim))
+
+    def __getitem__(self, index: Any) -> Any:
+        return OPERATORS["array[]"](self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        OPERATORS["array[]="](self, index, value)
+
+    def __len__(self) -> int:
+        return OPERATORS["len"](self)  # type: ignore[no-any-return]
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"<{self.type} {self.name}>" if self.name else f"<{self.type}>"
+
+
+class Dead(Concrete):
+    """What a tile holds after the region that made it; ``data`` describes the region."""
+
+    __slots__ = ()
+
+
+class Tile(Arithmetic):
+    """A tile inside a kernel: storage of its own (a base), or a view of another tile."""
+
+    __slots__ = ("__weakref__", "_datum", "_map", "_offset", "_stale", "_twins", "base", "made_at", "written")
+
+    def __init__(self, datum: Datum, written: bool = True) -> None:
+        self._datum: Datum = datum
+        self.base: Tile = self
+        self._twins: tuple[Any, ...] = ()
+        self._stale: Any = None
+        self._map: ViewMap | None = None
+        self._offset: Any = None
+        self.written = written
+        """False for a ``tile_empty`` that no write can have reached yet."""
+        context = active()
+        self.made_at = context.location() if context is not None else None
+        if isinstance(context, Builder):
+            context.live.append(weakref.ref(self))
+
+    @classmethod
+    def view(cls, of: Tile, shape_map: ViewMap, offset: Any = None) -> Tile:
+        """A view of ``of``: ``shape_map`` numbers elements of ``of``, ``offset`` (run time) is added to the number."""
+        composed = shape_map if of._map is None else shape_map.after(of._map)
+        if composed is None:
+            raise fail(KernelTypeError("this view has no strides: its tile is not contiguous; copy the tile first"))
+        tile = cls.__new__(cls)
+        tile.base = of.base
+        tile._map = composed
+        tile._offset = of._offset if offset is None else offset if of._offset is None else of._offset + offset
+        tile.made_at = of.made_at
+        return tile
+
+    @property
+    def view_map(self) -> ViewMap:
+        """How the elements of this tile are numbered in its base."""
+        return self._map if self._map is not None else ViewMap.identity(self.base.shape)
+
+    @property
+    def is_view(self) -> bool:
+        return self._map is not None
+
+    @property
+    def view_offset(self) -> Any:
+        return self._offset
+
+    @property
+    def type(self) -> TileType:
+        base = self.base._datum.type
+        assert isinstance(base, TileType)
+        return base if self._map is None else TileType(base.dtype, self._map.shape)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.type.size
+
+    @property
+    def T(self) -> Tile:
+        return OPERATORS["transpose"](self)  # type: ignore[no-any-return]
+
+    def kill(self, where: str) -> None:
+        """Forget the value at the end of the region in which the tile was made."""
+        self._datum = Dead(self.base._datum.type, where)
+
+    def read(self) -> Datum:
+        """The value that the tile holds now."""
+        if self.base._stale is not None:
+            raise fail(
+                KernelTypeError(
+                    f"this {self.type} may be the same tile as the one that was updated in place at "
+                    f"line {self.base._stale.line}, or not, depending on the path taken; update a copy there"
+                )
+            )
+        if isinstance(self.base._datum, Dead):
+            raise fail(
+                KernelNameError(
+                    f"this {self.type} was made inside {self.base._datum.data}, which is over; "
+                    "make it before, so that it exists on every path"
+                )
+            )
+        if self._map is None:
+            return self._datum
+        found: Tile = OPERATORS["view"](self.base, self._offset, self._map)
+        return found._datum
+
+    def assign(self, datum: Datum) -> None:
+        """Rebind the storage to a new value; through a view, the base gets a value with these elements replaced."""
+        if datum.type != self.type:
+            raise fail(KernelTypeError(f"cannot write a {datum.type} into a {self.type}"))
+        if self.base._twins:
+            self._part()
+        if self._map is None:
+            self._datum = datum
+        else:
+            updated: Tile = OPERATORS["view="](self.base, wrap(datum), self._offset, self._map)
+            self.base._datum = updated._datum
+        self.base.written = True
+
+    def twin(self, other: Tile) -> None:
+        """Note that this handle stands, on some path, for ``other``: updating one makes the other unreadable."""
+        self._twins = (*self._twins, weakref.ref(other.base))
+        other.base._twins = (*other.base._twins, weakref.ref(self))
+
+    def _part(self) -> None:
+        for reference in self.base._twins:
+            twin = reference()
+            if twin is not None and not isinstance(twin._datum, Dead):
+                context = active()
+                twin._stale = context.location() if context is not None else None
+
+    def rebind(self, datum: Datum) -> None:
+        """Set the base's value without recording anything: for the frontend's regions."""
+        self._datum = datum
+
+    def __getitem__(self, index: Any) -> Any:
+        return OPERATORS["tile[]"](self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        OPERATORS["tile[]="](self, index, value)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise fail(KernelIndexError("a tile without axes has no len()"))
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        raise fail(KernelTypeError(f"a {self.type} has no truth value; read an element, as in t[0]"))
+
+    def __repr__(self) -> str:
+        if isinstance(self.base._datum, Concrete):
+            data = self.read()
+            assert isinstance(data, Concrete)
+            return f"{self.type}\n{data.data}"
+        return f"<{self.type}>"
+
+
+def _in_place(symbol: str) -> Any:
+    def call(self: Tile, other: Any) -> Tile:
+        result = OPERATORS[symbol](self, other)
+        if result.dtype != self.dtype:
+            raise fail(KernelTypeError(f"{self.type} {symbol}= gives {result.type}; cast the right side"))
+        self.assign(result.read())
+        return self
+
+    return call
+
+
+for _symbol, _method in {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "&": "and", "|": "or", "^": "xor",
+}.items():  # fmt: skip
+    setattr(Tile, f"__i{_method}__", _in_place(_symbol))
+
+
+def wrap(datum: Datum) -> Any:
+    """The handle of a fresh value."""
+    if isinstance(datum.type, TileType):
+        return Tile(datum)
+    return Scalar(datum) if isinstance(datum.type, ScalarType) else Array(datum)
+
+
+def type_name(type: Type | None) -> str:
+    return str(type)

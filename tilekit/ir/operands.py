@@ -1,0 +1,211 @@
+"""From what a kernel passes to a builtin to the operands and attributes of an op."""
+
+from __future__ import annotations
+
+import operator
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.ir.context import Concrete, active
+from tilekit.ir.core import Const, Value
+from tilekit.ir.handles import Array, Scalar, Tile
+from tilekit.ir.types import (
+    ArrayType,
+    DType,
+    ScalarType,
+    TileType,
+    as_dtype,
+    bool_,
+    find_dtype,
+    float32,
+    int32,
+    to_numpy_scalar,
+)
+
+
+class Index:
+    """Annotation of an operand: one run-time or constant integer, or a tuple of them."""
+
+
+class Tiles:
+    """Annotation of an operand: a tuple of tiles and scalars."""
+
+
+class Shape:
+    """Annotation of an attribute: a compile-time int or tuple of ints, none negative."""
+
+
+class DTypeLike:
+    """Annotation of an attribute: anything that names a dtype."""
+
+
+WEAK_INT = ScalarType(int32, weak=True)
+WEAK_FLOAT = ScalarType(float32, weak=True)
+BOOL = ScalarType(bool_)
+
+
+class Kind(Enum):
+    """What a parameter of a builtin is, read from its annotation."""
+
+    OPERAND = "operand"
+    INDEX = "index"
+    TILES = "tiles"
+    SHAPE = "shape"
+    DTYPE = "dtype"
+    ATTRIBUTE = "attribute"
+
+
+_KINDS: Mapping[Any, Kind] = {
+    Tile: Kind.OPERAND,
+    Scalar: Kind.OPERAND,
+    Array: Kind.OPERAND,
+    Index: Kind.INDEX,
+    Tiles: Kind.TILES,
+    Shape: Kind.SHAPE,
+    DTypeLike: Kind.DTYPE,
+}
+
+
+def kind_of(annotation: Any) -> Kind:
+    options = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
+    return next((_KINDS[option] for option in options if option in _KINDS), Kind.ATTRIBUTE)
+
+
+def accepts(annotation: Any) -> tuple[type, ...]:
+    """Which handle classes an operand's annotation names."""
+    options = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
+    return tuple(option for option in options if option in (Tile, Scalar, Array))
+
+
+def constant(value: Any) -> Const | None:
+    """A Python or NumPy number as a constant; Python's are weak, NumPy's have their dtype."""
+    if isinstance(value, bool | np.bool_):
+        return Const(BOOL, bool(value))
+    if isinstance(value, np.generic):
+        found = find_dtype(type(value))
+        if found is None:
+            return None
+        return Const(ScalarType(found), int(value) if found.is_integer else float(value))  # type: ignore[arg-type]
+    if isinstance(value, int):
+        return Const(WEAK_INT, int(value))
+    return Const(WEAK_FLOAT, float(value)) if isinstance(value, float) else None
+
+
+def operand_of(value: Any, what: str) -> Any:
+    """The operand for a handle, a number, an array or None; ``what`` names it in errors."""
+    if value is None:
+        return None
+    if isinstance(value, Tile):
+        return value.read()
+    if isinstance(value, Scalar | Array):
+        return value.datum
+    if isinstance(value, Value | Concrete | Const):
+        return value
+    found = constant(value)
+    if found is not None:
+        return found
+    if isinstance(value, np.ndarray) and active() is None:
+        return host_array(value)
+    raise KernelTypeError(f"{what} must be {describe_expected(what)}, got {describe(value)}")
+
+
+def describe_expected(what: str) -> str:
+    return "a tile, a number or an array of this kernel"
+
+
+def host_array(value: np.ndarray[Any, Any]) -> Concrete:
+    """A NumPy array given to a builtin outside any kernel."""
+    return Concrete(ArrayType(as_dtype(value.dtype), value.ndim), value)
+
+
+def describe(value: Any) -> str:
+    """A value as errors name it."""
+    if isinstance(value, Scalar | Tile | Array):
+        return f"a {value.type}" if not isinstance(value, Array) else f"an {value.type}"
+    if isinstance(value, list | dict | np.ndarray) or hasattr(value, "__array_interface__"):
+        return f"a captured {type(value).__name__}; pass it to the kernel as an argument instead"
+    return f"{value!r} of type {type(value).__name__}"
+
+
+def index_operand(value: Any, what: str) -> tuple[Any, ...]:
+    """Integers, constant or run-time, as a tuple of operands."""
+    items = value if isinstance(value, tuple | list) else (value,)
+    found = []
+    for item in items:
+        operand = operand_of(item, what)
+        if operand is None or not isinstance(operand.type, ScalarType) or not operand.type.dtype.is_integer:
+            raise KernelTypeError(f"{what} must be an integer or a tuple of integers, got {describe(item)}")
+        if isinstance(operand, Const):
+            fits = -(2**31) <= operand.value < 2**31
+            operand = Const(ScalarType(int32 if fits else as_dtype(np.int64)), operand.value)
+        found.append(operand)
+    return tuple(found)
+
+
+def shape_attribute(value: Any, what: str) -> tuple[int, ...]:
+    """A compile-time shape as a tuple of ints."""
+    items: Iterable[Any] = value if isinstance(value, tuple | list) else (value,)
+    shape = []
+    for item in items:
+        if isinstance(item, Scalar) or isinstance(item, bool):
+            raise KernelTypeError(f"{what} must be a compile-time constant, got {describe(item)}")
+        try:
+            shape.append(operator.index(item))
+        except TypeError:
+            raise KernelTypeError(f"{what} must be an int or a tuple of ints, got {describe(item)}") from None
+    if any(extent < 0 for extent in shape):
+        raise KernelValueError(f"{what} must not be negative, got {tuple(shape)}")
+    return tuple(shape)
+
+
+def dtype_of(type: Any) -> DType:
+    assert isinstance(type, ScalarType | TileType | ArrayType)
+    return type.dtype
+
+
+def common_dtype(named: Mapping[str, Any], where: str) -> ScalarType:
+    """The dtype that operands must share: that of the strong ones, which must agree; else the wider weak one.
+
+    Raises:
+        KernelTypeError: two strong dtypes differ, or a float literal meets integers.
+    """
+    strong = {n: t for n, t in named.items() if not (isinstance(t, ScalarType) and t.weak)}
+    if not strong:
+        return WEAK_FLOAT if any(t.dtype.is_float for t in named.values()) else WEAK_INT
+    first_name, first = next(iter(strong.items()))
+    for name, type in strong.items():
+        if type.dtype != first.dtype:
+            raise KernelTypeError(
+                f"{where}: {first_name} is {first.dtype.name} but {name} is {type.dtype.name}; "
+                f"cast one of them, as in {'tk.tile_astype' if isinstance(type, TileType) else 'tk.' + first.dtype.name}"
+                f"({name}{', tk.' + first.dtype.name if isinstance(type, TileType) else ''})"
+            )
+    if not first.dtype.is_float and any(t.dtype.is_float for t in named.values()):
+        literal = next(n for n, t in named.items() if t.dtype.is_float)
+        raise KernelTypeError(
+            f"{where}: {first_name} is {first.dtype.name} but {literal} is a float; cast one of them, as in float({first_name})"
+        )
+    return ScalarType(first.dtype)
+
+
+def convert_constant(given: Const, dtype: DType, where: str) -> Const:
+    """A constant in another dtype, exactly where that is an integer.
+
+    Raises:
+        KernelValueError: an integer that the dtype cannot hold.
+    """
+    value = given.value
+    if dtype.is_integer:
+        low, high = (-(1 << dtype.bits - 1), 1 << dtype.bits - 1) if dtype.kind == "i" else (0, 1 << dtype.bits)
+        if not low <= int(value) < high:
+            raise KernelValueError(f"{where}: the constant {value} does not fit {dtype.name}")
+        return Const(ScalarType(dtype), int(value))
+    if dtype.kind == "b":
+        return Const(BOOL, bool(value))
+    return Const(ScalarType(dtype), float(to_numpy_scalar(value, dtype)))

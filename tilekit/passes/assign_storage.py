@@ -1,0 +1,121 @@
+"""Give every tile a buffer: values that never need to exist side by side share one, loops update in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilekit.codegen.storage import ALIGNMENT, Buffer, Storage
+from tilekit.ir.core import Function, Op, Value, leaves, walk
+from tilekit.ir.types import TileType
+from tilekit.passes.liveness import Liveness
+
+
+def assign_storage(fn: Function) -> Storage:
+    """Buffers for the tiles of a function, laid out in one arena."""
+    liveness = Liveness(fn)
+    classes = _Classes(liveness)
+    ops = list(walk(fn.body))
+    for op in ops:
+        for value in (*op.results, *(param for block in op.blocks for param in block.params)):
+            if isinstance(value.type, TileType) and not op.builtin.view:
+                classes.add(value)
+    for op in ops:
+        for a, b in _must_share(op):
+            classes.join(a, b)
+    for op in ops:
+        for a, b in _may_share(op):
+            if isinstance(a, Value) and isinstance(b, Value) and a in classes.of and b in classes.of:
+                classes.try_join(a, b)
+    return _layout(classes, liveness)
+
+
+def _must_share(op: Op) -> Iterator[tuple[Value, Value]]:
+    """A loop's parameters and results are one variable."""
+    for block in op.blocks:
+        carried = block.params[len(block.params) - len(op.results) :] if block.params else ()
+        for param, result in zip(carried, op.results, strict=False):
+            if isinstance(result.type, TileType) and isinstance(param.type, TileType):
+                yield param, result
+
+
+def _may_share(op: Op) -> Iterator[tuple[object, object]]:
+    """Pairs whose sharing saves a copy or memory, the most useful first."""
+    for block in op.blocks:
+        yielded = block.results[len(block.results) - len(op.results) :]
+        yield from zip(yielded, op.results, strict=True) if op.results else ()
+    if "init" in op.operands and op.blocks:
+        init = op.operands["init"]
+        assert isinstance(init, tuple)
+        yield from zip(init, op.results, strict=True)
+    names = ([op.builtin.updates] if op.builtin.updates else []) + list(op.builtin.reuses)
+    for name in names:
+        for operand in leaves(op.operands.get(name)):
+            for result in op.results[:1]:
+                yield operand, result
+
+
+class _Classes:
+    """Sets of values that share one buffer."""
+
+    def __init__(self, liveness: Liveness) -> None:
+        self.liveness = liveness
+        self.of: dict[Value, list[Value]] = {}
+
+    def add(self, value: Value) -> None:
+        self.of.setdefault(value, [value])
+
+    def join(self, a: Value, b: Value) -> None:
+        first, second = self.of[a], self.of[b]
+        if first is not second:
+            first.extend(second)
+            for value in second:
+                self.of[value] = first
+
+    def conflicts(self, first: list[Value], second: list[Value]) -> bool:
+        members = set(second)
+        return any(not members.isdisjoint(self.liveness.interferes[value]) for value in first)
+
+    def try_join(self, a: Value, b: Value) -> None:
+        first, second = self.of[a], self.of[b]
+        if first is not second and a.type == b.type and not self.conflicts(first, second):
+            self.join(a, b)
+
+    def all(self) -> list[list[Value]]:
+        unique = {id(members): members for members in self.of.values()}
+        return list(unique.values())
+
+
+def _layout(classes: _Classes, liveness: Liveness) -> Storage:
+    """Place the largest buffers first, each at the lowest offset free of those alive with it."""
+    placed: list[tuple[list[Value], Buffer]] = []
+    buffers: dict[Value, Buffer] = {}
+    end = 0
+    for members in sorted(classes.all(), key=lambda m: -_bytes(m)):
+        size = _bytes(members)
+        taken = sorted(
+            (buffer.offset, buffer.offset + _round_up(buffer.size))
+            for others, buffer in placed
+            if classes.conflicts(members, others)
+        )
+        offset = 0
+        for start, stop in taken:
+            if offset + size <= start:
+                break
+            offset = max(offset, stop)
+        type = members[0].type
+        assert isinstance(type, TileType)
+        buffer = Buffer(type, offset)
+        placed.append((members, buffer))
+        buffers.update(dict.fromkeys(members, buffer))
+        end = max(end, offset + _round_up(size))
+    return Storage(buffers, end)
+
+
+def _bytes(members: list[Value]) -> int:
+    type = members[0].type
+    assert isinstance(type, TileType)
+    return type.size * type.dtype.itemsize
+
+
+def _round_up(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
