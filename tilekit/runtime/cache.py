@@ -149,8 +149,8 @@ def _entry_folders(root: Path, kind: str = "*") -> Iterator[Path]:
 
 def _build_once(root: Path, kind: str, key: str, build: Build, describe: Mapping[str, str]) -> Path:
     place = _place(root, kind, key)
-    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     for folder in (root / kind, place.parent):
+        folder.mkdir(mode=0o700, exist_ok=True)
         reason = store.distrust(folder)
         if reason:
             raise PermissionError(errno.EACCES, f"{folder}: {reason}")

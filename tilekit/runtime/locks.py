@@ -37,7 +37,8 @@ def _acquire(path: Path) -> tuple[int, bool]:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         except FileNotFoundError:  # the folder was cleared away meanwhile
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.parent.parent.mkdir(mode=0o700, exist_ok=True)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
             continue
         try:
             locked = _lock(descriptor)
