@@ -204,7 +204,7 @@ def test_a_named_compiler_is_used(fresh: Path, found: list[Toolchain]) -> None:
         with config.scoped(cxx=command):
             chain = find_toolchain()
         assert chain is not None and chain.name == "TILEKIT_CXX" and chain.path == wrapper
-    assert chain.command == (wrapper, "-DSOME=1")
+    assert chain.command == (wrapper, "-DSOME=1") and chain.family == real.family
     system = find_toolchain()
     assert system is not None and system.name != "TILEKIT_CXX"
 

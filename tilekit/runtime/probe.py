@@ -58,6 +58,7 @@ class Verdict:
 
     works: bool
     version: str
+    family: str
     reason: str
     created: float
 
@@ -74,7 +75,7 @@ def verdict_of(identity: dict[str, object], judge: Callable[[], Verdict], refres
     return verdict
 
 
-def probe(compile_source: Callable[[Path, Path], None], version: str) -> Verdict:
+def probe(compile_source: Callable[[Path, Path], None], version: str, family: str) -> Verdict:
     """Compile and run the probe kernel. ``compile_source(source, library)`` raises CompileError where it fails."""
     with tempfile.TemporaryDirectory(prefix="probe-", dir=store.subfolder("toolchains")) as folder:
         source = Path(folder) / "probe.cpp"
@@ -84,12 +85,12 @@ def probe(compile_source: Callable[[Path, Path], None], version: str) -> Verdict
             compile_source(source, library)
             reason = _findings(_run(library))
         except TimedOutError as error:
-            return Verdict(False, version, error.message, 0.0)
+            return Verdict(False, version, family, error.message, 0.0)
         except (CompileError, OSError, ValueError, subprocess.SubprocessError) as error:
             # Created at 0: being killed says nothing lasting about the compiler, so it is tried again next time.
             created = 0.0 if "was killed" in str(error) else time.time()
-            return Verdict(False, version, str(error), created)
-    return Verdict(not reason, version, reason, time.time())
+            return Verdict(False, version, family, str(error), created)
+    return Verdict(not reason, version, family, reason, time.time())
 
 
 def _run(library: Path) -> int:

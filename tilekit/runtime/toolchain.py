@@ -99,7 +99,7 @@ class Toolchain:
 
     def _run(self, command: list[str]) -> process.Finished:
         try:
-            return process.run(command, config.compile_timeout, _environment(self.family))
+            return process.run(command, config.compile_timeout, _environment())
         except OSError as error:
             message = f"{self.name} cannot be started: {error.strerror or error}\n{shlex.join(command)}"
             raise CompileError(message) from error
@@ -200,7 +200,7 @@ def _examine(name: str, command: tuple[str, ...], refresh: bool) -> Candidate:
     verdict = verdict_of({**identity, "flags": family_flags}, lambda: _judge(name, command, status.st_size), refresh)
     if not verdict.works:
         return Candidate(name, command, False, verdict.reason, verdict.version)
-    toolchain = _toolchain(name, command, verdict.version, status.st_size)
+    toolchain = _toolchain(name, command, verdict.version, verdict.family, status.st_size)
     return Candidate(name, command, True, "", verdict.version, toolchain)
 
 
@@ -214,34 +214,32 @@ _NOT_INSTALLED = {
 
 def _judge(name: str, command: tuple[str, ...], size: int) -> Verdict:
     try:
-        version = _version(command)
+        finished = process.run([*command, "--version"], min(60.0, config.compile_timeout), _environment())
+        if finished.code != 0 or not finished.output.strip():
+            raise process.failure(command[0], finished)
     except (OSError, CompileError) as error:
-        return Verdict(False, "", f"its version cannot be read: {error}", 0.0)
-    return probe(_toolchain(name, command, version, size).compile, version)
+        return Verdict(False, "", "", f"its version cannot be read: {error}", 0.0)
+    version = finished.output.strip().splitlines()[0].strip()
+    family = _family(command, finished.output)
+    return probe(_toolchain(name, command, version, family, size).compile, version, family)
 
 
-def _version(command: tuple[str, ...]) -> str:
-    finished = process.run([*command, "--version"], min(60.0, config.compile_timeout), _environment("zig"))
-    lines = finished.output.strip().splitlines()
-    if finished.code != 0 or not lines:
-        raise process.failure(command[0], finished)
-    return lines[0].strip()
+def _family(command: tuple[str, ...], output: str) -> str:
+    """Which flags a compiler takes, from its command and what ``--version`` prints; wrapper scripts included."""
+    called_zig = "c++" in command[1:] and Path(command[0]).name.lower().startswith("zig")
+    # zig prints clang's version; its own folder, or the kernel's version in the target, gives it away.
+    if called_zig or re.search(r"^InstalledDir: .*\bzig|^Target: .*linux\d+\.\d", output, re.MULTILINE):
+        return "zig"
+    return "clang" if re.search("clang", output, re.IGNORECASE) else "gcc"
 
 
-def _toolchain(name: str, command: tuple[str, ...], version: str, size: int) -> Toolchain:
-    family = _family(command, version)
+def _toolchain(name: str, command: tuple[str, ...], version: str, family: str, size: int) -> Toolchain:
     flags = _flags(family)
     # The size stands for the build: zig reports only the version of the clang inside.
     fingerprint = key_of(
         family=family, version=version, size=size, arguments=command[1:], flags=flags, cpu=cpu_identity()
     )
     return Toolchain(name, command, version, command[0], flags, fingerprint, family)
-
-
-def _family(command: tuple[str, ...], version: str) -> str:
-    if "c++" in command[1:] and Path(command[0]).name.lower().startswith(("zig", "python")):
-        return "zig"
-    return "clang" if re.search("clang", version, re.IGNORECASE) else "gcc"
 
 
 def _flags(family: str) -> tuple[str, ...]:
@@ -251,9 +249,7 @@ def _flags(family: str) -> tuple[str, ...]:
     return (*_FLAGS, native, *position, *_FAMILY_FLAGS[family])
 
 
-def _environment(family: str) -> dict[str, str]:
-    """What the child's environment has beside this process's: zig keeps its own cache inside tilekit's."""
-    if family != "zig":
-        return {}
+def _environment() -> dict[str, str]:
+    """What a compiler's environment has beside this process's: zig keeps its own cache inside tilekit's."""
     folder = str(store.subfolder("zig"))
     return {"ZIG_GLOBAL_CACHE_DIR": folder, "ZIG_LOCAL_CACHE_DIR": folder}
