@@ -6,11 +6,9 @@ of a ``with config.scoped(...)``. The table with types, defaults and environment
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import os
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -227,6 +225,8 @@ def _option(name: str) -> Option:
 
 
 def _unknown(name: str) -> KernelAttributeError:
+    import difflib  # only errors need it
+
     close = difflib.get_close_matches(name, [*_TABLE, *ALIASES], n=1)
     hint = f"; did you mean {close[0]!r}?" if close else f"; options are {', '.join(o.name for o in OPTIONS)}"
     return KernelAttributeError(f"tilekit has no option {name!r}{hint}")
@@ -237,6 +237,8 @@ def _user_cache() -> Path:
     try:
         home = Path.home()
     except RuntimeError:  # no home directory, as in some containers; the cache checks who owns the folder
+        import tempfile
+
         return Path(tempfile.gettempdir()) / f"cache-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
