@@ -1,0 +1,271 @@
+"""The on-disk cache of compiled kernels: safe with many processes and threads, killed builders and full disks.
+
+An entry is a folder ``<kind>/<key[:2]>/<key>/`` with the files of one build and ``entry.json``, which says what they
+are. It is built under another name and renamed when complete, so an entry exists whole or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import errno
+import functools
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilekit.errors import CompileError, KernelValueError
+from tilekit.runtime import store
+from tilekit.runtime.keys import key_of as key_of
+from tilekit.runtime.locks import file_lock
+
+_ENTRY = "entry.json"
+_KIND = re.compile(r"[a-z][a-z0-9_-]*")
+_KEY = re.compile(r"[0-9a-f]{16,128}")
+_verified: dict[str, str] = {}
+_unwritable: set[Path] = set()
+
+Build = Callable[[Path], None]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What ``entry.json`` says of one entry."""
+
+    kind: str
+    key: str
+    path: Path
+    created: str
+    """UTC, ISO 8601."""
+    tilekit: str
+    describe: Mapping[str, str]
+    files: Mapping[str, Mapping[str, Any]]
+    """Name -> {"size": bytes, "sha256": hex digest}."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(int(file["size"]) for file in self.files.values())
+
+
+def get_or_build(kind: str, key: str, build: Build, describe: Mapping[str, str]) -> Path:
+    """The folder of the entry ``key``, made by ``build(folder)`` unless the cache has it whole.
+
+    Among all processes and threads one builds, the others wait for it. What ``build`` raises is raised, and leaves
+    nothing behind. A damaged entry is built anew. Where the disk is full or cannot be written, the entry is built in
+    a folder of this process and one warning is logged. ``describe`` is kept for :func:`explain`.
+
+    Example:
+        >>> from tilekit.config import config
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder, config.scoped(cache_dir=folder):
+        ...     key = key_of(source="f", arch=90)
+        ...     build = lambda path: (path / "kernel.txt").write_text("built")
+        ...     path = get_or_build("cpu", key, build, {"kernel": "f"})
+        ...     (path / "kernel.txt").read_text(), len(list_entries())
+        ('built', 1)
+    """
+    if not _KIND.fullmatch(kind) or not _KEY.fullmatch(key):
+        raise KernelValueError(f"not a kind and a hexadecimal key of a cache entry: {kind!r}, {key!r}")
+    folder = store.root()
+    found = _load(_place(folder, kind, key))
+    if found:
+        return found.path
+    if folder not in _unwritable:
+        try:
+            return _build_once(folder, kind, key, build, describe)
+        except (OSError, CompileError) as error:
+            if not store.is_storage_failure(error):
+                raise
+            _unwritable.add(folder)
+            store.warn_once(f"the cache folder {folder} cannot be written ({error}). Compiled kernels are not kept.")
+    try:
+        return _build_once(store.private(), kind, key, build, describe)
+    except OSError as error:
+        raise CompileError(f"no folder for compiled kernels can be written: {error}") from error
+
+
+def list_entries() -> list[Entry]:
+    """All whole entries, the newest first. Damaged ones are left out."""
+    entries = [entry for path in _entry_folders(store.root()) if (entry := _read(path))]
+    return sorted(entries, key=lambda entry: entry.created, reverse=True)
+
+
+def sizes() -> dict[str, int]:
+    """Bytes in the cache by kind, what compilers keep there (``zig``, ``toolchains``) included."""
+    folders = [path for path in sorted(store.root().iterdir()) if path.is_dir()]
+    return {path.name: _tree_size(path) for path in folders}
+
+
+def explain(key: str) -> str:
+    """What the entry is whose key starts with ``key``, one fact a line.
+
+    Raises KernelValueError where no entry or several match.
+    """
+    matching = [entry for entry in list_entries() if entry.key.startswith(key)]
+    if len(matching) != 1:
+        found = "no entry" if not matching else f"{len(matching)} entries"
+        raise KernelValueError(f"{found} with a key that starts with {key!r} in {store.root()}")
+    entry = matching[0]
+    lines = [f"{entry.kind} {entry.key}", f"  created: {entry.created} by tilekit {entry.tilekit}"]
+    lines += [f"  {name}: {text}" for name, text in entry.describe.items()]
+    lines += [f"  {entry.path / name} ({file['size']} bytes)" for name, file in entry.files.items()]
+    return "\n".join(lines)
+
+
+def clear(kind: str | None = None) -> tuple[int, int]:
+    """Remove the entries of one kind, or everything. Gives the number of entries and the bytes removed."""
+    count = size = 0
+    for folder in sorted(store.root().iterdir()):
+        if folder.is_dir() and kind in (None, folder.name):
+            entries = list(_entry_folders(store.root(), folder.name))
+            before = _tree_size(folder)
+            for path in entries:
+                _discard(path)
+            # Locks and unfinished builds of running processes stay: those would fail without them.
+            if not entries and not any(folder.rglob("*.lock")):
+                shutil.rmtree(folder, ignore_errors=True)
+            count += sum(not path.exists() for path in entries)
+            size += before - _tree_size(folder)
+    return count, size
+
+
+def _place(root: Path, kind: str, key: str) -> Path:
+    return root / kind / key[:2] / key
+
+
+def _entry_folders(root: Path, kind: str = "*") -> Iterator[Path]:
+    for path in root.glob(f"{kind}/??/*/{_ENTRY}"):
+        if _KEY.fullmatch(path.parent.name):
+            yield path.parent
+
+
+def _build_once(root: Path, kind: str, key: str, build: Build, describe: Mapping[str, str]) -> Path:
+    place = _place(root, kind, key)
+    for folder in (root / kind, place.parent):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        reason = store.distrust(folder)
+        if reason:
+            raise PermissionError(errno.EACCES, f"{folder}: {reason}")
+    with file_lock(place.parent / f"{key}.lock") as locked:
+        found = _load(place)
+        if found:
+            return found.path
+        if locked:  # whoever began these was killed
+            for stale in place.parent.glob(f"{key}.tmp-*"):
+                shutil.rmtree(stale, ignore_errors=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f"{key}.tmp-", dir=place.parent))
+        try:
+            build(temporary)
+            _write_entry(temporary, kind, key, describe)
+            _publish(temporary, place)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return place
+
+
+def _write_entry(folder: Path, kind: str, key: str, describe: Mapping[str, str]) -> None:
+    files = {
+        path.relative_to(folder).as_posix(): {"size": path.stat().st_size, "sha256": _digest(path)}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    if not files:
+        raise CompileError(f"the build of {kind} {key} wrote no file")
+    entry = {
+        "kind": kind,
+        "key": key,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "tilekit": tilekit_version(),
+        "describe": {str(name): str(value) for name, value in describe.items()},
+        "files": files,
+    }
+    (folder / _ENTRY).write_text(json.dumps(entry, indent=1), encoding="utf-8")
+
+
+def _publish(temporary: Path, place: Path) -> None:
+    try:
+        os.rename(temporary, place)
+    except OSError:
+        if not place.exists():
+            raise
+        if _load(place):  # without locks two processes may build the same; the first one counts
+            return
+        _discard(place)
+        os.rename(temporary, place)
+
+
+def _discard(place: Path) -> None:
+    """Take an entry out of sight by one rename, then delete it: nobody meets half of one."""
+    with contextlib.suppress(OSError):
+        aside = Path(tempfile.mkdtemp(prefix=f"{place.name}.tmp-", dir=place.parent))
+        os.rename(place, aside / "entry")
+        shutil.rmtree(aside, ignore_errors=True)
+    _verified.pop(str(place), None)
+
+
+def _load(place: Path) -> Entry | None:
+    """The entry, or None where it is absent or damaged. Digests are compared once per process, sizes always."""
+    entry = _read(place)
+    if entry is None:
+        return None
+    text = json.dumps(dict(entry.files), sort_keys=True)
+    try:
+        for name, file in entry.files.items():
+            if (place / name).stat().st_size != file["size"]:
+                raise ValueError(f"{name} has another size")
+            if _verified.get(str(place)) != text and _digest(place / name) != file["sha256"]:
+                raise ValueError(f"{name} has another digest")
+    except (OSError, ValueError, KeyError) as error:
+        if place.exists():
+            store.warn_once(f"the cache entry {place} is damaged ({error}) and is built anew")
+        return None
+    _verified[str(place)] = text
+    return entry
+
+
+def _read(place: Path) -> Entry | None:
+    try:
+        text = (place / _ENTRY).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    try:
+        data = json.loads(text)
+        entry = Entry(
+            data["kind"], data["key"], place, data["created"], data["tilekit"], data["describe"], data["files"]
+        )
+        valid = entry.key == place.name and entry.files and entry.size >= 0
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return entry if valid else None
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _tree_size(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            total += path.stat().st_size if path.is_file() else 0
+    return total
+
+
+@functools.cache
+def tilekit_version() -> str:
+    """The version of the installed distribution, or ``unknown`` in a checkout that was not installed."""
+    import importlib.metadata
+
+    try:
+        return importlib.metadata.version("tilekit-lang")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,126 @@
+"""Where the on-disk cache lies, and whether code may be loaded from there."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import logging
+import os
+import shutil
+import stat
+import tempfile
+import threading
+from pathlib import Path
+
+from tilekit.config import config
+from tilekit.errors import CompileError
+
+_log = logging.getLogger("tilekit")
+_lock = threading.RLock()
+_trusted: dict[Path, Path] = {}
+_private: dict[int, Path] = {}
+_warned: set[str] = set()
+
+_STORAGE_ERRNOS = frozenset(
+    {errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EFBIG, errno.EIO, errno.ELOOP}
+    | {number for name in ("EDQUOT", "ESTALE") if (number := getattr(errno, name, None))}
+)
+_STORAGE_TEXTS = ("No space left on device", "Read-only file system", "Disk quota exceeded")
+
+
+def root() -> Path:
+    """The cache's folder, created with mode 0700. Every library is loaded from below it.
+
+    A folder that belongs to somebody else, that others may write to or that cannot be made is not used: a private
+    folder, removed at exit, takes its place and one warning is logged.
+    """
+    folder = config.cache_folder()
+    with _lock:
+        chosen = _trusted.get(folder)
+        if chosen is None or not chosen.is_dir():
+            reason = _prepare(folder)
+            if reason:
+                warn_once(f"the cache folder {folder} is not used: {reason}. Compiled kernels are not kept.")
+            chosen = _trusted[folder] = private() if reason else folder
+        return chosen
+
+
+def subfolder(name: str) -> Path:
+    """A folder for other data below :func:`root`, or a private one where that cannot be written."""
+    for parent in (root, private):
+        folder = parent() / name
+        with contextlib.suppress(OSError):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            if os.access(folder, os.W_OK) and distrust(folder) is None:
+                break
+    return folder
+
+
+def private() -> Path:
+    """A folder of this process alone, mode 0700, removed at exit."""
+    with _lock:
+        folder = _private.get(os.getpid())
+        if folder is None or not folder.is_dir():
+            try:
+                folder = Path(tempfile.mkdtemp(prefix="tilekit-"))
+            except OSError as error:
+                message = (
+                    f"no folder for compiled kernels can be written ({error}); set TILEKIT_CACHE_DIR to one that can"
+                )
+                raise CompileError(message) from error
+            _private[os.getpid()] = folder
+            atexit.register(_remove, os.getpid(), folder)
+        return folder
+
+
+def distrust(folder: Path) -> str | None:
+    """Why code must not be loaded from ``folder``, or None where it is the user's own."""
+    status = os.stat(folder)
+    if not stat.S_ISDIR(status.st_mode):
+        return "it is not a folder"
+    if not hasattr(os, "geteuid"):  # Windows: folders below the user's profile are the user's own
+        return None
+    if status.st_uid != os.geteuid():
+        return f"it belongs to user id {status.st_uid}, not to {os.geteuid()} who runs this process"
+    if status.st_mode & 0o022:
+        return f"other users can write to it (mode {stat.S_IMODE(status.st_mode):03o}); run chmod 700 on it"
+    return None
+
+
+def is_storage_failure(error: BaseException) -> bool:
+    """Was it the disk (full, read-only, forbidden) rather than the build that failed?"""
+    if isinstance(error, OSError):
+        return error.errno in _STORAGE_ERRNOS
+    return isinstance(error, CompileError) and any(text in error.message for text in _STORAGE_TEXTS)
+
+
+def warn_once(message: str) -> None:
+    """Log a warning the first time this process has this message."""
+    with _lock:
+        if message in _warned:
+            return
+        _warned.add(message)
+    _log.warning("%s", message)
+
+
+def _prepare(folder: Path) -> str | None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return distrust(folder)
+    except OSError as error:
+        return f"it cannot be made ({error.strerror or error})"
+
+
+def _remove(owner: int, folder: Path) -> None:
+    if os.getpid() == owner:  # a forked child also runs its parent's exit functions
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
