@@ -124,7 +124,7 @@ def compound_name(given: Any) -> str | None:
     if isinstance(given, type) and hasattr(given, "_wp_scalar_type_"):
         return given.__name__
     if root_package(given) == "warp" and type(given).__name__ == "Struct":
-        return f"struct {getattr(given, 'key', '')}".rstrip()
+        return f"struct {getattr(getattr(given, 'cls', None), '__name__', '')}".rstrip()
     return None
 
 

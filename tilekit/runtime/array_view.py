@@ -177,7 +177,7 @@ def alignment_class(view: ArrayView) -> AlignmentClass:
 
     Returns the axis whose stride is one element (the last such; -1 for none), the axes of stride zero, whether the base
     and all other strides are multiples of 16 bytes, and whether the elements span more than 2**31 bytes. The stride of
-    an axis with fewer than two elements is never used, so it counts as whatever fits.
+    an axis with fewer than two elements, or of an empty array, is never used, so it counts as whatever fits.
 
     Example:
         >>> from tilekit.ir.types import float32
@@ -192,14 +192,15 @@ def _alignment_classes(
     shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
 ) -> tuple[AlignmentClass, AlignmentClass]:
     """The class for an unaligned and for an aligned base."""
-    used = [extent > 1 for extent in shape]
+    empty = 0 in shape
+    used = [extent > 1 and not empty for extent in shape]
     unit = _unit_axis(strides, used, itemsize)
     zeros = tuple(axis for axis, stride in enumerate(strides) if stride == 0 and used[axis])
     rest = [stride for axis, stride in enumerate(strides) if axis != unit and used[axis]]
     low, high = _reach(shape, strides, itemsize)
     aligned = all(stride % _ALIGNMENT == 0 for stride in rest)
     large = high - low > _LARGE
-    return (unit, zeros, False, large), (unit, zeros, aligned, large)
+    return (unit, zeros, empty, large), (unit, zeros, aligned, large)
 
 
 def _unit_axis(strides: tuple[int, ...], used: list[bool], itemsize: int) -> int:

@@ -212,20 +212,28 @@ def _torch_converter() -> Converter:
 
     def from_torch(tensor: Any) -> ArrayView:
         dtype = _torch_dtypes.get(tensor.dtype) or _dtype(tensor.dtype, _torch_dtypes)
-        device = _torch_devices.get(tensor.device) or _torch_device(tensor.device)
-        if tensor.layout is not strided:
-            raise KernelNotImplementedError(f"a tensor of layout {tensor.layout} is not supported; pass .to_dense()")
-        if tensor.is_neg():
-            raise KernelTypeError("the tensor is negated lazily (its neg bit is set); pass .resolve_neg()")
+        if tensor.layout is not strided or tensor.is_neg():
+            _refuse_tensor(tensor)
+        device = "cpu" if tensor.is_cpu else _torch_devices.get(tensor.device) or _torch_device(tensor.device)
         try:
             pointer = tensor.data_ptr()
         except RuntimeError as error:
             raise KernelTypeError(f"the tensor has no memory of its own: {error}") from None
         size = dtype.bits >> 3
-        strides = tuple([stride * size for stride in tensor.stride()])
+        steps = tensor.stride()
+        if len(steps) == 2:
+            strides: tuple[int, ...] = (steps[0] * size, steps[1] * size)
+        else:
+            strides = tuple([step * size for step in steps])
         return _checked(pointer, tuple(tensor.shape), strides, dtype, device, False, tensor)
 
     return from_torch
+
+
+def _refuse_tensor(tensor: Any) -> None:
+    if tensor.is_neg():
+        raise KernelTypeError("the tensor is negated lazily (its neg bit is set); pass .resolve_neg()")
+    raise KernelNotImplementedError(f"a tensor of layout {tensor.layout} is not supported; pass .to_dense()")
 
 
 def _torch_device(device: Any) -> str:
