@@ -221,11 +221,13 @@ def _torch_converter() -> Converter:
             raise KernelTypeError(f"the tensor has no memory of its own: {error}") from None
         size = dtype.bits >> 3
         steps = tensor.stride()
-        if len(steps) == 2:
-            strides: tuple[int, ...] = (steps[0] * size, steps[1] * size)
-        else:
-            strides = tuple([step * size for step in steps])
-        return _checked(pointer, tuple(tensor.shape), strides, dtype, device, False, tensor)
+        if len(steps) == 2:  # inlined for speed
+            row, column = strides = (steps[0] * size, steps[1] * size)
+            if pointer and not (pointer | row | column) & (size - 1):
+                return ArrayView(pointer, tuple(tensor.shape), strides, dtype, device, False, tensor)
+            return _checked(pointer, tuple(tensor.shape), strides, dtype, device, False, tensor)
+        scaled = tuple([step * size for step in steps])
+        return _checked(pointer, tuple(tensor.shape), scaled, dtype, device, False, tensor)
 
     return from_torch
 
