@@ -110,6 +110,10 @@ class CompileError(TilekitError, RuntimeError):
     """The host compiler or NVRTC refused generated code, or none could be found."""
 
 
+class MissingPackageError(TilekitError, ImportError):
+    """An optional package that is needed for what was asked; the message says how to install it."""
+
+
 class VerificationError(TilekitError, AssertionError):
     """The IR is malformed: a fault in tilekit, never in the user's kernel."""
 

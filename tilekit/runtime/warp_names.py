@@ -1,0 +1,112 @@
+"""Warp's host functions under tilekit's name: what is Warp's own, and how Warp is imported.
+
+Warp is imported on first use, by :func:`import_warp` alone.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any
+
+from tilekit.errors import KernelAttributeError, MissingPackageError
+from tilekit.ir.types import DType, find_dtype
+
+_warp: Any = None
+_import_lock = threading.Lock()
+
+
+def import_warp() -> Any:
+    """The ``warp`` module, initialised without its banner, which Warp prints to stdout.
+
+    The log level is changed for the initialisation only; where the program has initialised Warp already, not at all.
+
+    Raises:
+        MissingPackageError: Warp is not installed.
+    """
+    global _warp
+    if _warp is None:
+        with _import_lock:
+            if _warp is None:
+                _warp = _quiet_import()
+    return _warp
+
+
+def _quiet_import() -> Any:
+    try:
+        import warp
+    except ImportError as error:
+        if error.name not in ("warp", None):
+            raise  # Warp is there, but something that it needs is not
+        raise MissingPackageError("this needs NVIDIA Warp, which is not installed: pip install warp-lang") from error
+    module: Any = warp
+    if not hasattr(module, "ScopedLogLevel"):
+        version = getattr(module, "__version__", "unknown")
+        raise MissingPackageError(f"this needs warp-lang 1.19 or newer, found {version}: pip install -U warp-lang")
+    with module.ScopedLogLevel(module.LOG_WARNING):
+        module.init()
+    return module
+
+
+def to_warp_dtype(dtype: Any) -> Any:
+    """Warp's type for a dtype of tilekit, Python, NumPy, PyTorch or Warp; anything else, such as a vector, unchanged.
+
+    Example:
+        >>> to_warp_dtype(float).__name__
+        'float32'
+    """
+    found = find_dtype(dtype)
+    return dtype if found is None else getattr(import_warp(), found.name)
+
+
+def from_warp_dtype(dtype: Any) -> Any:
+    """The DType for one of Warp's scalar types; anything else unchanged."""
+    found: DType | None = find_dtype(dtype)
+    return dtype if found is None else found
+
+
+@cache
+def _table() -> dict[str, list[str]]:
+    text = (Path(__file__).parent / "warp_names.json").read_text(encoding="utf-8")
+    table: dict[str, list[str]] = json.loads(text)
+    return table
+
+
+def names() -> list[str]:
+    """The names that :func:`lookup` finds, sorted, for ``dir(tilekit)``."""
+    table = _table()
+    return sorted(table["names"] + table["with_dtype"])
+
+
+def lookup(name: str) -> Any:
+    """Warp's host function or class of this name, where it means the same beside tilekit's kernels.
+
+    Functions that take a dtype accept tilekit's. Warp's kernel language, geometry and tape are not found: they would
+    not work with tilekit's kernels.
+
+    Example:
+        >>> lookup("get_device")("cpu").alias
+        'cpu'
+
+    Raises:
+        KernelAttributeError: no such name here.
+        MissingPackageError: Warp is not installed.
+    """
+    table = _table()
+    if name in table["names"]:
+        return getattr(import_warp(), name)
+    if name in table["with_dtype"]:
+        return _with_dtype(getattr(import_warp(), name))
+    raise KernelAttributeError(f"tilekit has no attribute {name!r}")
+
+
+@cache
+def _with_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def converted(warp_dtype: Any) -> Any:
+        return function(to_warp_dtype(warp_dtype))
+
+    return converted
