@@ -12,7 +12,6 @@ from tilekit.ir.handles import Scalar
 from tilekit.ir.operands import Tiles
 from tilekit.ir.types import ScalarType, Type, bool_
 
-GROUP = "Control flow"
 Run = Callable[..., tuple[Any, ...]]
 
 
@@ -25,7 +24,7 @@ def _same(found: tuple[Type, ...], wanted: tuple[Type, ...], what: str) -> None:
         raise KernelTypeError(f"{what} has types {list(map(str, found))} where {list(map(str, wanted))} are carried")
 
 
-@builtin(group=GROUP)
+@builtin(carries=True)
 def if_else(test: Scalar) -> Any:
     """Run the first block where ``test`` is true, else the second; yields what that block yields."""
 
@@ -53,7 +52,7 @@ def _if_emit(cx: Any, results: Any, test: str, blocks: tuple[Block, ...]) -> Non
             cx.block(blocks[1], results)
 
 
-@builtin(group=GROUP)
+@builtin(carries=True)
 def for_range(start: Scalar, stop: Scalar, step: Scalar, init: Tiles) -> Any:
     """Run a block for each index from ``start`` to before ``stop``; its parameters are the index and what it carries."""
 
@@ -89,7 +88,7 @@ def _for_emit(cx: Any, results: Any, start: str, stop: str, step: str, init: Any
         cx.block(blocks[0], blocks[0].params[1:])
 
 
-@builtin(group=GROUP)
+@builtin(carries=True)
 def while_loop(test: Scalar, init: Tiles) -> Any:
     """Run a block while a condition holds; it yields the next condition, then what it carries."""
 

@@ -86,6 +86,10 @@ class Tracing:
     def fn(function: Any) -> Any:
         return resolve_call(function)
 
+    @staticmethod
+    def unpack(value: Any, count: int) -> Any:
+        return OPERATORS["unpack"](value, count)
+
     # Branches.
 
     @staticmethod

@@ -177,6 +177,16 @@ class Statements(Expressions):
             return [place(ast.Pass(), node)]
         return self.statement(ast.copy_location(ast.Assign([node.target], node.value), node))
 
+    def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
+        for target in node.targets:
+            if isinstance(target, ast.Attribute):
+                raise self.refuse(target, "assigning an attribute", "use a variable or an array")
+        self.generic_visit(node)
+        target = node.targets[0]
+        if isinstance(target, ast.Tuple | ast.List) and not any(isinstance(e, ast.Starred) for e in target.elts):
+            node.value = support("unpack", node.value, _constant(len(target.elts), node), at=node.value)
+        return [node]
+
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
         symbol = _SYMBOLS[type(node.op)]
         value = self.visit(node.value)

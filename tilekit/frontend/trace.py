@@ -19,7 +19,7 @@ from tilekit.errors import (
 from tilekit.frontend.calls import rewritten
 from tilekit.frontend.source import locate, locate_error
 from tilekit.frontend.support import Tracing
-from tilekit.ir.context import Builder, using
+from tilekit.ir.context import Builder, LaunchForm, using
 from tilekit.ir.core import Function, Value
 from tilekit.ir.handles import Array, Scalar
 from tilekit.ir.types import ArrayType, ScalarType
@@ -42,33 +42,34 @@ def trace(
     types: Mapping[str, ArrayType | ScalarType | None],
     name: str | None = None,
     options: Mapping[str, Any] | None = None,
+    form: LaunchForm | None = None,
 ) -> Function:
     """The IR of a kernel for parameters of these types; None is an array that is not given.
 
     Raises:
         TilekitError: the kernel is wrong; the error carries the place in its source.
     """
-    form = rewritten(function)
+    source = rewritten(function)
     params = {name: Value(type, name) for name, type in types.items() if type is not None}
-    builder = Builder(locate=locate)
+    builder = Builder(locate=locate, form=form)
     arguments = {name: _handle(name, params[name]) if name in params else None for name in types}
-    kernel = form.bind(function, Tracing())
+    kernel = source.bind(function, Tracing())
     try:
         with using(builder):
             result = kernel(**arguments)
     except Exception as error:
         raise translate(error) from _cause(error)
     if result is not None:
-        raise KernelTypeError(f"kernel {function.__name__!r} returns a value; store it in an output array", _end(form))
-    return Function(name or function.__name__, params, builder.block(()), _end(form), dict(options or {}))
+        raise KernelTypeError(f"kernel {function.__name__!r} returns a value; store it in an output array", _end(source))
+    return Function(name or function.__name__, params, builder.block(()), _end(source), dict(options or {}))
 
 
 def _handle(name: str, value: Value) -> Array | Scalar:
     return Array(value, name) if isinstance(value.type, ArrayType) else Scalar(value)
 
 
-def _end(form: Any) -> Location:
-    found: Location = form.source.location(form.source.node)
+def _end(source: Any) -> Location:
+    found: Location = source.source.location(source.source.node)
     return found
 
 

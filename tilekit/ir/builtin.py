@@ -99,6 +99,8 @@ class Builtin:
         contraction: tuple[str, ...] = (),
         linear_in: tuple[str, ...] = (),
         reuses: tuple[str, ...] = (),
+        carries: bool = False,
+        ordered: bool = False,
     ) -> None:
         self.group = group
         self.operator = operator
@@ -123,6 +125,10 @@ class Builtin:
         self.linear_in = linear_in
         self.reuses = reuses
         """Tile operands whose storage the result may take over."""
+        self.carries = carries
+        """A region whose results are what its blocks yield, one by one."""
+        self.ordered = ordered
+        """Blocks that run it must run in order, as for printing."""
 
     # Calls.
 

@@ -45,6 +45,17 @@ class Context(Protocol):
     def location(self) -> Location | None: ...
 
 
+@dataclass(frozen=True)
+class LaunchForm:
+    """What a kernel's IR may depend on about its launch."""
+
+    tiled: bool = True
+    """One block a grid point (``launch_tiled``), or one lane a point (``launch``)."""
+    ndim: int | None = None
+    """Dimensions of the grid; None where not known, as in a compile without a launch."""
+    block_dim: int | None = None
+
+
 @dataclass
 class Builder:
     """Records ops. ``locate`` tells where in the user's source the running call stands."""
@@ -53,6 +64,7 @@ class Builder:
     locate: Any = None
     live: list[Any] = field(default_factory=list)
     """Weak references to the base tile handles that may be updated (see ``handles``)."""
+    form: LaunchForm | None = None
     eager = False
 
     def apply(
@@ -96,7 +108,7 @@ def building() -> Iterator[Builder]:
     """A fresh builder inside the active one: what is recorded in it becomes a block."""
     outer = _active.get()
     inherits = outer if isinstance(outer, Builder) else Builder()
-    with using(Builder(locate=inherits.locate, live=inherits.live)) as builder:
+    with using(Builder(locate=inherits.locate, live=inherits.live, form=inherits.form)) as builder:
         yield builder
 
 

@@ -1,0 +1,139 @@
+"""Where a kernel runs: grid coordinates, lanes, block size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tilekit.errors import KernelNotImplementedError, KernelValueError
+from tilekit.ir.builtin import builtin
+from tilekit.ir.context import Builder, LaunchForm, active
+from tilekit.ir.handles import OPERATORS, Scalar
+from tilekit.ir.interpret import Eager, Machine
+from tilekit.ir.types import ScalarType, int32
+
+GROUP = "Launch"
+
+
+@builtin()
+def coordinate(axis: int) -> Scalar:
+    """Coordinate ``axis`` of the block, or of the point in a kernel without blocks; -1 is the linear index."""
+
+
+@coordinate.result
+def _coordinate_result() -> ScalarType:
+    return ScalarType(int32)
+
+
+@coordinate.reference
+def _coordinate_reference(machine: Machine, axis: int) -> Any:
+    if axis >= 0:
+        return machine.block[axis]
+    linear = 0
+    for index, extent in zip(machine.block, machine.grid, strict=True):
+        linear = linear * extent + index
+    return linear
+
+
+@coordinate.emit
+def _coordinate_emit(cx: Any, axis: int) -> str:
+    return f"(tk::i32)tk::coordinate(launch, block, {axis})" if axis >= 0 else "(tk::i32)block"
+
+
+@builtin(lane=True, observes_lanes=True)
+def lane_index() -> Scalar:
+    """The number of the lane within its block."""
+
+
+@lane_index.result
+def _lane_result() -> ScalarType:
+    return ScalarType(int32)
+
+
+@lane_index.reference
+def _lane_reference(machine: Machine) -> Any:
+    return machine.lane
+
+
+@lane_index.emit
+def _lane_emit(cx: Any) -> str:
+    return cx.lane()  # type: ignore[no-any-return]
+
+
+@builtin(group=GROUP, observes_lanes=True)
+def block_dim() -> Scalar:
+    """The number of lanes of a block, as given to the launch.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.block_dim()
+        1
+    """
+
+
+@block_dim.result
+def _dim_result() -> ScalarType:
+    return ScalarType(int32)
+
+
+@block_dim.reference
+def _dim_reference(machine: Machine) -> Any:
+    return machine.block_dim
+
+
+@block_dim.emit
+def _dim_emit(cx: Any) -> str:
+    return str(cx.target.block_dim)
+
+
+class Tid(Scalar):
+    """What ``tk.tid()`` gives: one index, or unpacked, as many coordinates as there are names."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.unpack(launch_form().ndim or 1))
+
+    def unpack(self, count: int) -> tuple[Any, ...]:
+        """The first ``count`` coordinates; one more than the grid has adds the lane."""
+        form = launch_form()
+        ndim = count if form.ndim is None else form.ndim
+        if count == ndim:
+            return tuple(coordinate(axis) for axis in range(count))
+        if form.tiled and count == ndim + 1:
+            return (*(coordinate(axis) for axis in range(ndim)), lane_index())
+        most = f"{ndim} or, with the lane, {ndim + 1}" if form.tiled else str(ndim)
+        raise KernelValueError(f"tid() is unpacked into {count} names, but this launch has {most}")
+
+
+def launch_form() -> LaunchForm:
+    context = active()
+    if isinstance(context, Builder):
+        return context.form or LaunchForm()
+    if isinstance(context, Eager):
+        machine = context.machine
+        return LaunchForm(not machine.points, len(machine.grid), machine.block_dim)
+    raise KernelNotImplementedError("tid() is only known inside a kernel")
+
+
+def tid() -> Any:
+    """The grid point that runs the kernel.
+
+    Returns:
+        ``i, j = tk.tid()``: the coordinates of the block (``launch_tiled``) or of the point (``launch``), int32;
+        under ``launch_tiled`` one name more than the grid has dimensions is the lane. One name alone, ``i = tk.tid()``,
+        is the row-major number of the block or point.
+
+    Raises:
+        KernelValueError: more or fewer names than the launch has dimensions.
+    """
+    form = launch_form()
+    return Tid(coordinate(0 if form.ndim == 1 else -1).datum)
+
+
+def unpack(value: Any, count: int) -> Any:
+    """What ``a, b = value`` unpacks."""
+    return value.unpack(count) if isinstance(value, Tid) else value
+
+
+OPERATORS["unpack"] = unpack

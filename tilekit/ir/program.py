@@ -1,0 +1,98 @@
+"""What is compiled, cached, taped and captured: an ordered list of launches with the scratch memory they share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilekit.ir.core import Function, Value
+
+
+@dataclass(frozen=True)
+class Dim:
+    """Extent ``axis`` of the grid that the user's launch gives."""
+
+    axis: int
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Extent ``axis`` of an array parameter."""
+
+    param: str
+    axis: int
+
+
+@dataclass(frozen=True)
+class CeilDiv:
+    """``a / b`` rounded up."""
+
+    a: Size
+    b: Size
+
+
+@dataclass(frozen=True)
+class Product:
+    """``a * b``."""
+
+    a: Size
+    b: Size
+
+
+Size = int | Dim | Extent | CeilDiv | Product
+"""A number known to the host at launch: no size ever comes from the device."""
+
+
+def evaluate(size: Size, dims: tuple[int, ...], shapes: Mapping[str, tuple[int, ...]]) -> int:
+    """The number that a size is in one launch.
+
+    Example:
+        >>> evaluate(CeilDiv(Extent("a", 1), 64), (4,), {"a": (10, 100)})
+        2
+    """
+    match size:
+        case int():
+            return size
+        case Dim(axis):
+            return dims[axis]
+        case Extent(param, axis):
+            return shapes[param][axis]
+        case CeilDiv(a, b):
+            return -(-evaluate(a, dims, shapes) // evaluate(b, dims, shapes))
+        case Product(a, b):
+            return evaluate(a, dims, shapes) * evaluate(b, dims, shapes)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One function over a grid; without ``grid``, that of the user's launch."""
+
+    function: Function
+    grid: tuple[Size, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """An array that lives for one run of the program (or until the tape's backward), allocated in stream order."""
+
+    value: Value
+    shape: tuple[Size, ...]
+    until_backward: bool = False
+
+
+@dataclass(frozen=True)
+class Program:
+    """Launches in order; each function's parameters are parameters or scratch arrays of the program."""
+
+    name: str
+    params: Mapping[str, Value]
+    launches: tuple[Launch, ...]
+    scratch: Mapping[str, Scratch]
+
+    @classmethod
+    def of(cls, function: Function) -> Program:
+        """The program of a user's kernel: one launch."""
+        return cls(function.name, function.params, (Launch(function),), {})
+
+    def __str__(self) -> str:
+        return "\n".join(str(launch.function) for launch in self.launches)
