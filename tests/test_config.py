@@ -223,9 +223,11 @@ def test_user_cache_folder(fresh: Config, monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_importing_reads_no_environment() -> None:
-    code = "import tilekit.config as c; assert not c.config._base; import os; os.environ['TILEKIT_GEMM'] = 'mma'"
+    code = (
+        "import os; from tilekit.config import config; assert not vars(config)['_base']\n"
+        "os.environ['TILEKIT_GEMM'] = 'mma'; assert config.gemm == 'mma'"
+    )
     environment = {k: v for k, v in os.environ.items() if k != "TILEKIT_GEMM"}
-    code += "; assert c.config.gemm == 'mma'"
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 

@@ -88,17 +88,17 @@ class Config:
 
     def __getattr__(self, name: str) -> Any:
         name = ALIASES.get(name, name)
-        if name not in _TABLE and name != "version":
-            raise _unknown(name)
-        if not self._base:
-            self.reload()
         scope = _scope.get()
-        if name == "version":
+        if name == "version" and scope is not None:
             return self._version(scope)
         while scope is not None:
             if name in scope.values:
                 return scope.values[name]
             scope = scope.parent
+        if name not in _TABLE and name != "version":
+            raise _unknown(name)
+        if not self._base:
+            self.reload()
         return self._base[name]
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -195,12 +195,12 @@ class Config:
     def _version(self, scope: _Scope | None) -> int:
         if scope is None:
             return int(self._base["version"])
-        with self._lock:
-            under = self._version(scope.parent)
-            if under != scope.under:
-                scope.under = under
-                scope.stamp = next(_stamps)
-            return scope.stamp
+        under = self._base["version"] if scope.parent is None else self._version(scope.parent)
+        if under != scope.under:
+            # In this order, as threads may share a scope: a stamp is never older than what it stands for.
+            scope.stamp = next(_stamps)
+            scope.under = under
+        return scope.stamp
 
     def _count(self, names: Mapping[str, Any], step: int) -> None:
         with self._lock:

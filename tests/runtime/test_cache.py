@@ -312,6 +312,16 @@ def test_list_explain_clear(folder: Path) -> None:
     assert get(Builder()).is_dir()
 
 
+def test_clear_leaves_what_is_not_tilekits(folder: Path) -> None:
+    get(Builder())
+    others = ["Documents/letter.txt", "objects/ab/" + "0" * 38, "cpu/notes.txt", "cpu/ab/" + "0" * 64 + "/x", "file"]
+    for name in others:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("mine")
+    assert clear()[0] == 1
+    assert all((folder / name).read_text() == "mine" for name in others)
+
+
 def test_clear_while_others_build(folder: Path) -> None:
     def build(path: Path) -> None:
         (path / "kernel.so").write_text("code")

@@ -29,6 +29,7 @@ from tilekit.runtime.locks import file_lock
 _ENTRY = "entry.json"
 _KIND = re.compile(r"[a-z][a-z0-9_-]*")
 _KEY = re.compile(r"[0-9a-f]{16,128}")
+_SHARD = re.compile(r"[0-9a-f]{2}")
 _verified: dict[str, str] = {}
 _unwritable: set[Path] = set()
 
@@ -100,8 +101,8 @@ def list_entries() -> list[Entry]:
 
 def sizes() -> dict[str, int]:
     """Bytes in the cache by kind, what compilers keep there (``zig``, ``toolchains``) included."""
-    folders = [path for path in sorted(store.root().iterdir()) if path.is_dir()]
-    return {path.name: _tree_size(path) for path in folders}
+    root = store.root()
+    return {name: _tree_size(root / name) for name in _kinds(root)}
 
 
 def explain(key: str) -> str:
@@ -123,28 +124,45 @@ def explain(key: str) -> str:
 def clear(kind: str | None = None) -> tuple[int, int]:
     """Remove the entries of one kind, or everything. Gives the number of entries and the bytes removed."""
     count = size = 0
-    for folder in sorted(store.root().iterdir()):
-        if folder.is_dir() and kind in (None, folder.name):
-            entries = list(_entry_folders(store.root(), folder.name))
-            before = _tree_size(folder)
+    root = store.root()
+    for name in _kinds(root):
+        if kind in (None, name):
+            before = _tree_size(root / name)
+            # Locks and unfinished builds of running processes stay: those would fail without them.
+            entries = list(_entry_folders(root, name))
             for path in entries:
                 _discard(path)
-            # Locks and unfinished builds of running processes stay: those would fail without them.
-            if not entries and not any(folder.rglob("*.lock")):
-                shutil.rmtree(folder, ignore_errors=True)
+            if name in store.SUBFOLDERS:
+                shutil.rmtree(root / name, ignore_errors=True)
             count += sum(not path.exists() for path in entries)
-            size += before - _tree_size(folder)
+            size += max(0, before - _tree_size(root / name))
     return count, size
+
+
+def _kinds(root: Path) -> list[str]:
+    """The cache's folders below ``root``, which a user may have chosen to hold other things too."""
+    return [name for name in _listing(root) if name in store.SUBFOLDERS or any(_entry_folders(root, name))]
 
 
 def _place(root: Path, kind: str, key: str) -> Path:
     return root / kind / key[:2] / key
 
 
-def _entry_folders(root: Path, kind: str = "*") -> Iterator[Path]:
-    for path in root.glob(f"{kind}/??/*/{_ENTRY}"):
-        if _KEY.fullmatch(path.parent.name):
-            yield path.parent
+def _entry_folders(root: Path, kind: str | None = None) -> Iterator[Path]:
+    for name in filter(_KIND.fullmatch, [kind] if kind else _listing(root)):
+        for shard in filter(_SHARD.fullmatch, _listing(root / name)):
+            for key in filter(_KEY.fullmatch, _listing(root / name / shard)):
+                path = root / name / shard / key
+                if key.startswith(shard) and path.is_dir():
+                    yield path
+
+
+def _listing(folder: Path) -> list[str]:
+    """The names in a folder; none where it is no folder, or is gone: others may be clearing the cache."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
 
 
 def _build_once(root: Path, kind: str, key: str, build: Build, describe: Mapping[str, str]) -> Path:
@@ -254,9 +272,10 @@ def _digest(path: Path) -> str:
 
 def _tree_size(folder: Path) -> int:
     total = 0
-    for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):
-            total += path.stat().st_size if path.is_file() else 0
+    for path, _, names in os.walk(folder):  # unlike rglob, it passes over folders that vanish meanwhile
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.stat(os.path.join(path, name)).st_size
     return total
 
 

@@ -17,6 +17,9 @@ from tilekit.config import config
 from tilekit.errors import CompileError
 
 _log = logging.getLogger("tilekit")
+SUBFOLDERS = ("toolchains", "zig")
+"""What lies in the cache's folder beside entries: verdicts on compilers, and zig's own cache."""
+
 _lock = threading.RLock()
 _trusted: dict[Path, Path] = {}
 _private: dict[int, Path] = {}
@@ -47,7 +50,7 @@ def root() -> Path:
 
 
 def subfolder(name: str) -> Path:
-    """A folder for other data below :func:`root`, or a private one where that cannot be written."""
+    """One of :data:`SUBFOLDERS` below :func:`root`, or a private one where that cannot be written."""
     for parent in (root, private):
         folder = parent() / name
         with contextlib.suppress(OSError):
