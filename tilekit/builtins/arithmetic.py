@@ -201,7 +201,7 @@ def _comparison(operator: str) -> Callable[..., Builtin]:
         def _result(a: ScalarType, b: ScalarType) -> ScalarType:
             return ScalarType(bool_)
 
-        return found  # type: ignore[no-any-return]
+        return found
 
     return declare
 

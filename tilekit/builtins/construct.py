@@ -12,6 +12,7 @@ from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.operands import DTypeLike, Shape
 from tilekit.ir.types import DType, ScalarType, TileType, float32
 
+__all__ = ["tile_ones", "tile_zeros"]
 GROUP = "Tile construction"
 
 

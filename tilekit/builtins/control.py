@@ -54,7 +54,7 @@ def _if_emit(cx: Any, results: Any, test: str, blocks: tuple[Block, ...]) -> Non
 
 @builtin(carries=True)
 def for_range(start: Scalar, stop: Scalar, step: Scalar, init: Tiles) -> Any:
-    """Run a block for each index from ``start`` to before ``stop``; its parameters are the index and what it carries."""
+    """Run a block for each index in the range; its parameters are the index and what it carries."""
 
 
 @for_range.result

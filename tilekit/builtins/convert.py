@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tilekit.ir.builtin import builtin
-from tilekit.ir.context import Builder, Concrete, active
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.interpret import conform
 from tilekit.ir.operands import DTypeLike
@@ -48,4 +47,3 @@ def convert(value: Any, dtype: DType) -> Any:
 
 
 set_convert_hook(convert)
-__all__ = ["Builder", "Concrete", "active", "cast"]

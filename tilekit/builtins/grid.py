@@ -12,6 +12,7 @@ from tilekit.ir.handles import OPERATORS, Scalar
 from tilekit.ir.interpret import Eager, Machine
 from tilekit.ir.types import ScalarType, int32
 
+__all__ = ["tid"]
 GROUP = "Launch"
 
 

@@ -15,6 +15,7 @@ from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.operands import Tiles, constant, describe
 from tilekit.ir.types import ScalarType, TileType
 
+__all__ = ["tile_map"]
 GROUP = "Tile math"
 
 
@@ -31,7 +32,7 @@ def _result(args: tuple[Any, ...], blocks: tuple[Block, ...]) -> TileType:
     if any(tile.shape != tiles[0].shape for tile in tiles):
         raise KernelValueError(f"tile_map: the shapes differ: {', '.join(map(str, tiles))}")
     (body,) = blocks
-    return TileType(body.results[0].type.dtype, tiles[0].shape)  # type: ignore[union-attr]
+    return TileType(body.results[0].type.dtype, tiles[0].shape)
 
 
 @map_elements.reference
@@ -69,7 +70,7 @@ def map_function(op: Callable[..., Any], *args: Any) -> Any:
     if yielded is None:
         raise KernelTypeError(f"tile_map: the function must return one number, got {describe(element)}")
     unique = {id(arg): arg for arg in held}
-    block = builder.block(tuple(params[key] for key in unique), (yielded,))
+    block = builder.block(tuple(params[key] for key in unique), (yielded,))  # type: ignore[arg-type]
     operands = tuple(arg.read() if isinstance(arg, Tile) else arg.datum for arg in unique.values())
     branches = any(op.blocks for op in block.ops)
     return map_elements.record({"args": operands}, {"branches": branches}, (block,))

@@ -158,6 +158,9 @@ def _stored(values: Any, a: Any) -> Any:
 def _store_emit(cx: Any, a: str, t: Any, offset: tuple[str, ...]) -> None:
     with cx.braces():
         cx.line(f"const tk::i64 at[] = {{{', '.join(map(str, spread(offset, len(t.shape))))}}};")
-        dims, strides = (", ".join(map(str, numbers)) for numbers in (t.shape, t.strides))
-        cx.line(f"const int steps[] = {{{strides}}};")
-        cx.line(f"tk::store<{t.element}, {dims}>(team, {t.pointer}, steps, {a}, at);")
+        dims = ", ".join(map(str, t.shape))
+        if t.dense:
+            cx.line(f"tk::store<{t.element}, {dims}>(team, {t.pointer}, {a}, at);")
+        else:
+            cx.line(f"const tk::i64 steps[] = {{{', '.join(map(str, t.strides))}}};")
+            cx.line(f"tk::store_strided<{t.element}, {dims}>(team, {t.pointer}, steps, {a}, at);")

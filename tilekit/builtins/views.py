@@ -12,6 +12,7 @@ from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.types import ScalarType, TileType
 from tilekit.ir.views import ViewMap
 
+__all__ = ["tile_transpose"]
 GROUP = "Tile views"
 
 

@@ -51,6 +51,19 @@ class TileRef:
         return f"{self.pointer}[{' + '.join(terms) or '0'}]"
 
 
+@dataclass(frozen=True)
+class Site:
+    """A place in a kernel that can report: a check with its message, or a print with what it shows.
+
+    ``text`` is the message, with ``{index}``, ``{extent}`` and ``{axis}`` for what the kernel recorded; ``render``
+    makes a print's text from the address of its values.
+    """
+
+    text: str
+    location: Location | None
+    render: Any = None
+
+
 class Emitter:
     """Emission of one function. ``scalars`` maps values to C++ expressions."""
 
@@ -63,6 +76,7 @@ class Emitter:
         self.scalars: dict[Value, str] = {}
         self.tiles: dict[Value, TileRef] = {}
         self.op: Op | None = None
+        self.sites: list[Site] = []
         self._count = 0
         self._line: Location | None = None
 
@@ -90,6 +104,12 @@ class Emitter:
         file = location.file.replace("\\", "\\\\").replace('"', '\\"')
         self.lines.append(f'#line {location.line} "{file}"')
         self._line = location
+
+    def site(self, text: str, render: Any = None) -> int:
+        """Number a place that can report."""
+        location = self.op.location if self.op is not None else None
+        self.sites.append(Site(text, location, render))
+        return len(self.sites) - 1
 
     # Values.
 
@@ -151,7 +171,9 @@ class Emitter:
         outer, self.op = self.op, op
         operands = {name: self.name(operand) for name, operand in op.operands.items()}
         self._operands = operands
-        found = op.builtin.apply("emit", operands, op.attrs, cx=self, results=op.results, blocks=op.blocks, types=op.types())
+        found = op.builtin.apply(
+            "emit", operands, op.attrs, cx=self, results=op.results, blocks=op.blocks, types=op.types()
+        )
         if isinstance(found, str):
             self.define(op.results[0], found)
         self.op = outer
@@ -226,7 +248,7 @@ class Emitter:
         written = {to.buffer for to, _ in needed}
         ready = []
         for to, source in needed:
-            if source.buffer in written and len(needed) > 1 or source.buffer is to.buffer:
+            if (source.buffer in written and len(needed) > 1) or source.buffer is to.buffer:
                 saved = self.fresh("saved")
                 self.line(f"{source.element} {saved}[{source.type.size}];")
                 copy = TileRef(saved, source.type, ViewMap.identity(source.shape), Buffer(source.type, -1))

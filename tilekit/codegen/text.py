@@ -32,7 +32,11 @@ def literal(value: Any, dtype: DType) -> str:
     if not math.isfinite(number):
         bits = np.asarray(number).view(np.uint32 if dtype.bits == 32 else np.uint64)
         return f"tk::bit_cast<{cpp_type(dtype)}>({int(bits):#x}{'u' if dtype.bits == 32 else 'ull'})"
-    text = np.format_float_scientific(number, unique=True, trim="0") if number else ("-0.0" if _negative(number) else "0.0")
+    text = (
+        np.format_float_scientific(number, unique=True, trim="0")
+        if number
+        else ("-0.0" if _negative(number) else "0.0")
+    )
     plain = repr(float(text))
     return f"{plain if float(plain) == float(text) and len(plain) < 14 else text}{_SUFFIX.get(dtype.name, '')}"
 

@@ -24,7 +24,7 @@ def support(name: str, *arguments: ast.expr, at: ast.AST) -> ast.Call:
     """A call of the support object's method, standing where ``at`` stands."""
     function = ast.Attribute(ast.Name(SUPPORT, ast.Load()), name, ast.Load())
     call = ast.Call(function, list(arguments), [])
-    return place(call, at)
+    return place(call, at)  # type: ignore[no-any-return]
 
 
 def place(node: Any, at: ast.AST) -> Any:

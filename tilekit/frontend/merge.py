@@ -322,7 +322,7 @@ def _carried_slot(name: str, value: Any, plain: bool, guess: Any) -> Slot:
         values = value if isinstance(value, tuple) else (None,) * len(guess)
         guesses = guess if guess is not None else (None,) * len(values)
         return TupleSlot([carried_slot(name, v, plain, g) for v, g in zip(values, guesses, strict=True)])
-    if isinstance(value, Tile) and plain or (missing and isinstance(guess, TileType)):
+    if (isinstance(value, Tile) and plain) or (missing and isinstance(guess, TileType)):
         return CarriedTile(value, guess)
     if missing or (value is not UNBOUND and is_number(value)):
         return CarriedNumber(value, guess)

@@ -218,7 +218,9 @@ class Loop:
             return slots[name].leave(after)
         except Unmergeable as error:
             used = {value for op in walk(builder.block(())) for value in op.inputs()}
-            yielded = {value for op in walk(builder.block(())) for inner in op.blocks for value in leaves(inner.results)}
+            yielded = {
+                value for op in walk(builder.block(())) for inner in op.blocks for value in leaves(inner.results)
+            }
             if any(param in used | yielded for param in slots[name].params) or not slots[name].params:
                 raise fail(KernelTypeError(f"{name!r} {error}")) from None
             slots[name] = carried_slot(name, UNBOUND, True, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tilekit.config import config
@@ -43,14 +44,14 @@ class Range:
         return len(list(self))
 
     def __getitem__(self, index: int) -> int:
-        return list(self)[index]
+        return int(list(self)[index])
 
 
 def make_range(*bounds: Any) -> Range:
     """``range`` as kernels see it."""
     if not 1 <= len(bounds) <= 3:
         raise fail(KernelTypeError(f"range() takes 1 to 3 arguments, got {len(bounds)}"))
-    found = []
+    found: list[Any] = []
     for bound in bounds:
         known = isinstance(bound, Scalar) and isinstance(bound.datum, Concrete)
         if isinstance(bound, Scalar) and not known:
@@ -133,7 +134,7 @@ class Tracing:
                     return value
                 continue
             rest = parts[index + 1 :]
-            return self._join(known, lambda rest=rest: self._short_circuit(rest, stop), stop) if rest else known
+            return self._join(known, partial(self._short_circuit, rest, stop), stop) if rest else known
         return value
 
     def _join(self, left: Scalar, right: Callable[[], Any], stop: bool) -> Any:

@@ -60,7 +60,9 @@ def trace(
     except Exception as error:
         raise translate(error) from _cause(error)
     if result is not None:
-        raise KernelTypeError(f"kernel {function.__name__!r} returns a value; store it in an output array", _end(source))
+        raise KernelTypeError(
+            f"kernel {function.__name__!r} returns a value; store it in an output array", _end(source)
+        )
     return Function(name or function.__name__, params, builder.block(()), _end(source), dict(options or {}))
 
 

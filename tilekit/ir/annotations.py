@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tilekit.errors import KernelNotImplementedError, KernelTypeError, KernelValueError
 from tilekit.ir.types import DType, as_dtype, find_dtype
@@ -160,6 +160,15 @@ class ArrayMeta(type):
 
 class _Array(metaclass=ArrayMeta):
     fixed_ndim: int | None = None
+
+    if TYPE_CHECKING:  # what a parameter with this annotation offers inside a kernel
+        shape: tuple[Any, ...]
+        dtype: Any
+        ndim: int
+
+        def __getitem__(self, index: Any) -> Any: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+        def numpy(self) -> Any: ...
 
     def __new__(
         cls,

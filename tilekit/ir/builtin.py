@@ -191,7 +191,7 @@ class Builtin:
     def _operand(self, name: str, value: Any, what: str) -> Any:
         """A handle, number or value of one of the classes that the parameter's annotation names."""
         accepted = self.accepted[name]
-        if isinstance(value, accepted) or isinstance(value, Value | Const | Concrete):
+        if isinstance(value, (*accepted, Value, Const, Concrete)):
             return operand_of(value, what)
         if value is None and self.signature.parameters[name].default is None:
             return None

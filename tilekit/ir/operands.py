@@ -91,7 +91,7 @@ def constant(value: Any) -> Const | None:
         found = find_dtype(type(value))
         if found is None:
             return None
-        return Const(ScalarType(found), int(value) if found.is_integer else float(value))  # type: ignore[arg-type]
+        return Const(ScalarType(found), int(value) if found.is_integer else float(value))
     if isinstance(value, int):
         return Const(WEAK_INT, int(value))
     return Const(WEAK_FLOAT, float(value)) if isinstance(value, float) else None
@@ -153,7 +153,7 @@ def shape_attribute(value: Any, what: str) -> tuple[int, ...]:
     items: Iterable[Any] = value if isinstance(value, tuple | list) else (value,)
     shape = []
     for item in items:
-        if isinstance(item, Scalar) or isinstance(item, bool):
+        if isinstance(item, Scalar | bool):
             raise KernelTypeError(f"{what} must be a compile-time constant, got {describe(item)}")
         try:
             shape.append(operator.index(item))
@@ -181,15 +181,17 @@ def common_dtype(named: Mapping[str, Any], where: str) -> ScalarType:
     first_name, first = next(iter(strong.items()))
     for name, type in strong.items():
         if type.dtype != first.dtype:
+            remedy = f"tk.tile_astype({name}, tk." if isinstance(type, TileType) else f"tk.{first.dtype.name}({name}"
+            remedy += f"{first.dtype.name})" if isinstance(type, TileType) else ")"
             raise KernelTypeError(
                 f"{where}: {first_name} is {first.dtype.name} but {name} is {type.dtype.name}; "
-                f"cast one of them, as in {'tk.tile_astype' if isinstance(type, TileType) else 'tk.' + first.dtype.name}"
-                f"({name}{', tk.' + first.dtype.name if isinstance(type, TileType) else ''})"
+                f"cast one of them, as in {remedy}"
             )
     if not first.dtype.is_float and any(t.dtype.is_float for t in named.values()):
         literal = next(n for n, t in named.items() if t.dtype.is_float)
         raise KernelTypeError(
-            f"{where}: {first_name} is {first.dtype.name} but {literal} is a float; cast one of them, as in float({first_name})"
+            f"{where}: {first_name} is {first.dtype.name} but {literal} is a float; "
+            f"cast one of them, as in float({first_name})"
         )
     return ScalarType(first.dtype)
 

@@ -1,1 +1,26 @@
+"""The pass pipeline, in order. A pass is a pure function from one ``Function`` to the next."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilekit.codegen.storage import Storage
+from tilekit.codegen.target import Target
+from tilekit.ir.core import Function
+from tilekit.ir.verify import verify
+from tilekit.passes.assign_storage import assign_storage
+from tilekit.passes.eliminate_dead_code import eliminate_dead_code
+
+Observer = Callable[[str, Function], None]
+PASSES: tuple[Callable[[Function], Function], ...] = (eliminate_dead_code,)
+
+
+def run_pipeline(fn: Function, target: Target, observe: Observer = lambda name, fn: None) -> tuple[Function, Storage]:
+    """Run every pass on a traced function; ``observe`` sees the function after each one, for dumps and timing."""
+    observe("trace", fn)
+    verify(fn)
+    for run in PASSES:
+        fn = run(fn)
+        verify(fn)
+        observe(run.__name__, fn)
+    return fn, assign_storage(fn)

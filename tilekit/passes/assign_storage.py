@@ -23,9 +23,9 @@ def assign_storage(fn: Function) -> Storage:
         for a, b in _must_share(op):
             classes.join(a, b)
     for op in ops:
-        for a, b in _may_share(op):
-            if isinstance(a, Value) and isinstance(b, Value) and a in classes.of and b in classes.of:
-                classes.try_join(a, b)
+        for first, second in _may_share(op):
+            if isinstance(first, Value) and isinstance(second, Value) and {first, second} <= classes.of.keys():
+                classes.try_join(first, second)
     return _layout(classes, liveness)
 
 

@@ -1,0 +1,154 @@
+"""``@tk.kernel`` and ``@tk.func``."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any, overload
+
+from tilekit.errors import KernelTypeError
+from tilekit.frontend.calls import Func
+from tilekit.frontend.captures import Capture, captures_of, key_of_value
+from tilekit.frontend.trace import trace
+from tilekit.ir.annotations import ArrayAnnotation
+from tilekit.ir.context import LaunchForm
+from tilekit.ir.core import Function
+from tilekit.ir.parameters import parse_parameters
+from tilekit.ir.types import ArrayType, DType, ScalarType
+
+KERNEL_OPTIONS = (
+    "name", "enable_backward", "launch_bounds", "cuda_max_registers", "enable_cuda_smem_spilling", "cluster_dim",
+    "module", "module_options", "entry_point_abi", "grid_stride",
+)  # fmt: skip
+
+
+class Kernel:
+    """A function that runs once for each block or point of a launch; made by ``@tk.kernel``."""
+
+    def __init__(self, function: FunctionType, options: Mapping[str, Any], variables: Mapping[str, Any]) -> None:
+        self.function = function
+        self.options = dict(options)
+        self.key = options.get("name") or function.__name__
+        self.parameters = parse_parameters(function, "kernel", variables)
+        self.cache: dict[Any, Any] = {}
+        """Compiled forms by specialisation; filled by the runtime."""
+        self.lock = threading.RLock()
+        self._captures: list[Capture] | None = None
+        self._values: tuple[Any, ...] = ()
+        self._capture_key: Any = None
+        functools.update_wrapper(self, function)
+
+    def capture_key(self) -> Any:
+        """What the outer values that the kernel reads are now; compared by identity with the last launch first."""
+        captures = self._captures
+        if captures is not None:
+            values = self._values
+            for index, capture in enumerate(captures):
+                if capture.read() is not values[index]:
+                    break
+            else:
+                return self._capture_key
+        with self.lock:
+            captures = captures_of(self.function)
+            values = tuple(capture.read() for capture in captures)
+            key = tuple(map(key_of_value, values))
+            self._captures, self._values, self._capture_key = captures, values, key
+            return key
+
+    @property
+    def captures(self) -> dict[str, Any]:
+        """The outer values by the text that names them."""
+        return {str(capture): capture.read() for capture in captures_of(self.function)}
+
+    def trace(self, types: Mapping[str, ArrayType | ScalarType | None], form: LaunchForm) -> Function:
+        """The IR for parameters of these types."""
+        return trace(self.function, types, self.key, self.options, form)
+
+    def default_types(self) -> dict[str, ArrayType | ScalarType | None]:
+        """The parameter types that the annotations state.
+
+        Raises:
+            KernelTypeError: an annotation is generic, so that only arguments can tell.
+        """
+        types: dict[str, ArrayType | ScalarType | None] = {}
+        for name, annotation in self.parameters.items():
+            if isinstance(annotation, DType):
+                types[name] = ScalarType(annotation)
+            elif isinstance(annotation, ArrayAnnotation) and not annotation.is_generic:
+                types[name] = ArrayType(annotation.dtype, annotation.ndim or 1)
+            else:
+                raise KernelTypeError(f"parameter {name!r} of kernel {self.key!r} is generic; give its type")
+        return types
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise KernelTypeError(
+            f"kernel {self.key!r} cannot be called; launch it with tk.launch_tiled({self.key}, dim=..., inputs=[...])"
+        )
+
+    def __repr__(self) -> str:
+        return f"<tilekit kernel {self.key}>"
+
+
+@overload
+def kernel(f: Callable[..., Any]) -> Kernel: ...
+@overload
+def kernel(f: None = None, **options: Any) -> Callable[[Callable[..., Any]], Kernel]: ...
+def kernel(f: Callable[..., Any] | None = None, **options: Any) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
+    """Declare a kernel.
+
+    Args:
+        f: The function: every parameter annotated with an array type or a number type.
+        options: Warp's keywords. ``name`` renames the kernel, ``module_options`` may hold ``max_unroll``,
+            ``enable_backward`` and ``fast_math``; ``launch_bounds``, ``cuda_max_registers``,
+            ``enable_cuda_smem_spilling``, ``cluster_dim``, ``module``, ``entry_point_abi`` and ``grid_stride`` are
+            accepted and have no meaning on the CPU.
+
+    Raises:
+        KernelTypeError: an unknown keyword, or a parameter without annotation.
+
+    Example:
+        >>> import tilekit as tk
+        >>> @tk.kernel
+        ... def double(a: tk.array1d[float]):
+        ...     i = tk.tid()
+        ...     a[i] = 2.0 * a[i]
+        >>> double
+        <tilekit kernel double>
+    """
+    if unknown := [name for name in options if name not in KERNEL_OPTIONS]:
+        raise KernelTypeError(f"kernel() got unknown keywords {unknown}; it takes {', '.join(KERNEL_OPTIONS)}")
+    variables = dict(sys._getframe(1).f_locals)
+
+    def make(function: Callable[..., Any]) -> Kernel:
+        if isinstance(function, Kernel):
+            function = function.function
+        found = getattr(function, "func", function) if not isinstance(function, FunctionType) else function
+        if not isinstance(found, FunctionType):
+            raise KernelTypeError(f"@tk.kernel needs a function, got {function!r}")
+        return Kernel(found, options, variables)
+
+    return make if f is None else make(f)
+
+
+def func(f: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Declare a helper that kernels may call; it is inlined. Plain functions work as well.
+
+    Example:
+        >>> import tilekit as tk
+        >>> @tk.func
+        ... def square(x: float):
+        ...     return x * x
+        >>> square(3.0)
+        9.0
+    """
+    if f is None:
+        return lambda function: func(function, **options)
+    if isinstance(f, Func):
+        return f
+    found = f if isinstance(f, FunctionType) else getattr(f, "func", None)
+    if not isinstance(found, FunctionType):
+        raise KernelTypeError(f"@tk.func needs a function, got {f!r}")
+    return Func(found)

@@ -1,0 +1,197 @@
+"""Kernels on the CPU: compile the emitted C++, load it, run its blocks on all cores."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import struct
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilekit.codegen.cpu import ENTRY, emit_cpu
+from tilekit.codegen.emitter import Site
+from tilekit.codegen.target import Target
+from tilekit.config import config
+from tilekit.errors import CompileError, KernelTypeError
+from tilekit.ir.core import Function, walk
+from tilekit.ir.interpret import to_memory
+from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, to_numpy_scalar
+from tilekit.passes import run_pipeline
+from tilekit.runtime import cache, faults
+from tilekit.runtime.keys import key_of
+from tilekit.runtime.pool import run_blocks
+from tilekit.runtime.toolchain import Toolchain, find_toolchain, library_suffix
+
+NATIVE = Path(__file__).parents[1] / "native"
+_FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H",
+            "uint32": "I", "uint64": "Q", "float16": "e", "bfloat16": "H", "float32": "f", "float64": "d"}  # fmt: skip
+Report = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p)
+Entry = ctypes.CFUNCTYPE(
+    None, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_longlong, ctypes.c_longlong, ctypes.c_void_p, ctypes.c_void_p
+)
+_LAUNCH = struct.Struct("4qii")
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The C++ of a kernel, before any compiler was asked."""
+
+    function: Function
+    source: str
+    arena: int
+    """Bytes of tile storage that a running block needs."""
+    sites: tuple[Site, ...]
+    serial: bool
+    """Whether blocks must run in order: the kernel prints, or adds floats atomically."""
+
+
+def generate(function: Function, target: Target) -> Generated:
+    """Run the passes and emit C++."""
+    lowered, storage = run_pipeline(function, target)
+    source, sites = emit_cpu(lowered, storage, target)
+    return Generated(lowered, source, storage.size, tuple(sites), _is_serial(lowered))
+
+
+def _is_serial(function: Function) -> bool:
+    for op in walk(function.body):
+        if op.builtin.ordered:
+            return True
+        for name in op.builtin.atomics:
+            if op.operands[name].type.dtype.is_float:  # type: ignore[union-attr]
+                return True
+    return False
+
+
+@lru_cache(maxsize=1)
+def _header_digest() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(NATIVE.glob("*.h")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bool) -> Path:
+    """The shared library of a generated kernel, from the cache or the compiler."""
+    key = key_of(
+        source=generated.source,
+        headers=_header_digest(),
+        compiler=toolchain.fingerprint,
+        flags=list(toolchain.flags_of(debug, fast_math)),
+        tilekit=cache.tilekit_version(),
+    )
+    name = f"kernel{library_suffix()}"
+
+    def compile_into(folder: Path) -> None:
+        source = folder / "kernel.cpp"
+        source.write_text(generated.source, encoding="utf-8")
+        toolchain.compile(source, folder / name, [NATIVE], debug, fast_math)
+
+    describe = {"kernel": generated.function.name, "compiler": f"{toolchain.name} {toolchain.version}"}
+    return cache.get_or_build("cpu", key, compile_into, describe) / name
+
+
+class CpuKernel:
+    """A compiled kernel: packs arguments and runs blocks."""
+
+    def __init__(self, generated: Generated, library: Path, block_dim: int) -> None:
+        self.generated = generated
+        self.library = library
+        self.block_dim = block_dim
+        self.entry: Callable[..., None] = Entry((ENTRY, ctypes.CDLL(str(library))))
+        self.types = {name: value.type for name, value in generated.function.params.items()}
+        self.packer = struct.Struct("".join(map(_format, self.types.values())))
+        self.arena = generated.arena + 64
+
+    def run(self, values: Sequence[Any], grid: tuple[int, ...], blocks: int) -> None:
+        """Run ``blocks`` blocks over ``grid``; ``values`` are pointers, shapes, strides and numbers in order."""
+        if blocks == 0:
+            return
+        try:
+            params = self.packer.pack(*values)
+        except (struct.error, TypeError, OverflowError) as error:
+            raise KernelTypeError(f"kernel {self.generated.function.name!r}: {error}") from None
+        launch = _LAUNCH.pack(*grid, *(1,) * (4 - len(grid)), len(grid), self.block_dim)
+        record = faults.fresh_record()
+        address = ctypes.addressof(record)
+        with faults.reporting(self.generated.sites) as report:
+            whole = launch + struct.pack("P", report)
+            entry = self.entry
+
+            def some(begin: int, end: int, worker: int) -> None:
+                entry(params, whole, begin, end, _arena(self.arena), address)
+
+            run_blocks(some, blocks, serial=self.generated.serial)
+        if record.kind:
+            faults.raise_error(record, self.generated, grid)
+
+
+_scratch = threading.local()
+
+
+def _arena(size: int) -> int:
+    """The address of this thread's tile storage, aligned to 64 bytes, grown as needed."""
+    if getattr(_scratch, "size", 0) < size:
+        _scratch.memory = np.empty(size, np.uint8)
+        _scratch.size = size
+        _scratch.address = -(-_scratch.memory.ctypes.data // 64) * 64
+    return _scratch.address  # type: ignore[no-any-return]
+
+
+def _format(type: Any) -> str:
+    if isinstance(type, ArrayType):
+        return f"P{2 * type.ndim}q"
+    letter = _FORMATS[type.dtype.name]
+    return f"{letter}{8 - type.dtype.itemsize}x"
+
+
+def scalar_value(value: Any, type: ScalarType) -> Any:
+    """A number as ``struct`` packs it.
+
+    Raises:
+        KernelTypeError: it is not a number, or does not fit.
+    """
+    dtype: DType = type.dtype
+    if dtype.is_integer:
+        if isinstance(value, int | np.integer) and not isinstance(value, bool):
+            low, high = (-(1 << dtype.bits - 1), 1 << dtype.bits - 1) if dtype.kind == "i" else (0, 1 << dtype.bits)
+            if low <= value < high:
+                return int(value)
+            raise KernelTypeError(f"{value} does not fit {dtype.name}")
+        if isinstance(value, bool | np.bool_):
+            return int(value)
+        raise KernelTypeError(f"expects {dtype.name}, got {value!r} of type {type_name(value)}")
+    if not isinstance(value, int | float | np.number | bool | np.bool_):
+        raise KernelTypeError(f"expects {dtype.name}, got {value!r} of type {type_name(value)}")
+    if dtype.kind == "b":
+        return bool(value)
+    number = to_numpy_scalar(value, dtype)
+    if dtype is bfloat16:
+        return int(to_memory(np.asarray([number]), dtype, np.dtype(np.uint16))[0])
+    return float(number)
+
+
+def type_name(value: Any) -> str:
+    return type(value).__name__
+
+
+def compile_cpu(function: Function, target: Target, options: Mapping[str, Any]) -> CpuKernel:
+    """Generate, compile and load a kernel.
+
+    Raises:
+        CompileError: no compiler was found, or it refused the code.
+    """
+    toolchain = find_toolchain()
+    if toolchain is None:
+        raise CompileError(
+            "no C++ compiler was found; install g++ or clang++, set TILEKIT_CXX, or install tilekit's extra 'cpu'"
+        )
+    generated = generate(function, target)
+    debug = config.mode == "debug" or config.lineinfo
+    fast_math = bool(options.get("fast_math", config.fast_math))
+    return CpuKernel(generated, build(generated, toolchain, debug, fast_math), target.block_dim)
