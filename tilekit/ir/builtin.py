@@ -19,6 +19,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -111,12 +112,6 @@ class Builtin(Properties):
         self.__doc__ = signature.__doc__
         self.__wrapped__ = signature
         self.__module__ = signature.__module__
-        self.signature = inspect.signature(signature, eval_str=True)
-        parameters = self.signature.parameters.values()
-        self.kinds = {parameter.name: kind_of(parameter.annotation) for parameter in parameters}
-        self.accepted = {parameter.name: accepts(parameter.annotation) for parameter in parameters}
-        self.optional = {p.name for p in parameters if p.default is None or allows_none(p.annotation)}
-        self.operand_names = tuple(name for name, kind in self.kinds.items() if kind in OPERAND_KINDS)
         self._rules: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
         self.no_adjoint: str | None = None
         super().__init__(**properties)
@@ -125,6 +120,29 @@ class Builtin(Properties):
         REGISTRY[self.name] = self
         if self.operator is not None:
             handles.OPERATORS[self.operator] = self
+
+    # The signature, read at the first use: there are hundreds of builtins, and a program calls a few.
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        return inspect.signature(self.__wrapped__, eval_str=True)
+
+    @cached_property
+    def kinds(self) -> dict[str, Kind]:
+        return {name: kind_of(parameter.annotation) for name, parameter in self.signature.parameters.items()}
+
+    @cached_property
+    def accepted(self) -> dict[str, tuple[type, ...]]:
+        return {name: accepts(parameter.annotation) for name, parameter in self.signature.parameters.items()}
+
+    @cached_property
+    def optional(self) -> set[str]:
+        parameters = self.signature.parameters.values()
+        return {p.name for p in parameters if p.default is None or allows_none(p.annotation)}
+
+    @cached_property
+    def operand_names(self) -> tuple[str, ...]:
+        return tuple(name for name, kind in self.kinds.items() if kind in OPERAND_KINDS)
 
     # Calls.
 
@@ -293,15 +311,20 @@ class Builtin(Properties):
         return missing
 
     def _declare(self, kind: str, rule: Rule) -> Rule:
-        names = tuple(inspect.signature(rule).parameters)
-        known = {*LEADING[kind], *self.signature.parameters}
+        names = parameter_names(rule)
+        known = {*LEADING[kind], *parameter_names(self.__wrapped__)}
         if unknown := [name for name in names if name not in known]:
-            raise TypeError(f"{self.name}.{kind} takes {unknown}, which {self.name}{self.signature} lacks")
+            raise TypeError(f"{self.name}.{kind} takes {unknown}, which {self.name} lacks")
         self._rules[kind] = (rule, names)
         return rule
 
     def __repr__(self) -> str:
         return f"<builtin {self.name}{self.signature}>"
+
+
+def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 EAGER: Any = None
