@@ -261,7 +261,7 @@ def drop_unchanged(block: Block, inits: list[Any], lead: int) -> tuple[list[int]
     gone = {i for i in carried if block.results[i + extra] is params[i]}
     replaced = {params[i]: inits[i] for i in gone}
     kept = [i for i in range(len(params)) if i not in gone]
-    results = tuple(block.results[:extra]) + tuple(block.results[i + extra] for i in kept)
+    results = tuple(block.results[: lead + extra]) + tuple(block.results[i + extra] for i in kept if i >= lead)
     trimmed = Block(tuple(params[i] for i in kept), block.ops, results)
     return [i - lead for i in carried if i not in gone], substitute(trimmed, replaced), [inits[i] for i in kept]
 
