@@ -102,7 +102,7 @@ def logic(a, b):
     x = 1 if a == 1 and b == 1 else 0
     y = 1 if a == 1 or b == 1 else 0
     z = 1 if not (a == 1) else 0
-    w = 1 if not a and b or a and not b else 0
+    w = 1 if (not a and b) or (a and not b) else 0
     return x, y, z, w
 
 
