@@ -30,6 +30,7 @@ from tilekit.ir.handles import Array, Scalar, Tile, wrap
 from tilekit.ir.operands import (
     Kind,
     accepts,
+    allows_none,
     common_dtype,
     constant,
     convert_constant,
@@ -71,6 +72,7 @@ class Builtin:
         parameters = self.signature.parameters.values()
         self.kinds = {parameter.name: kind_of(parameter.annotation) for parameter in parameters}
         self.accepted = {parameter.name: accepts(parameter.annotation) for parameter in parameters}
+        self.optional = {p.name for p in parameters if p.default is None or allows_none(p.annotation)}
         self.operand_names = tuple(name for name, kind in self.kinds.items() if kind in OPERAND_KINDS)
         self._rules: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
         self.no_adjoint: str | None = None
@@ -193,7 +195,7 @@ class Builtin:
         accepted = self.accepted[name]
         if isinstance(value, (*accepted, Value, Const, Concrete)):
             return operand_of(value, what)
-        if value is None and self.signature.parameters[name].default is None:
+        if value is None and name in self.optional:
             return None
         if Scalar in accepted and (number := constant(value)) is not None:
             return number
