@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,19 @@ def _emit(cx: Any, results: Any, args: Any, blocks: tuple[Block, ...]) -> None:
             else:
                 cx.define(param, arg.at(index))
         cx.block(body, [target.at(index)])
+
+
+@map_elements.adjoint
+def _adjoint(cx: Any, grad: Any, value: Any, branches: bool) -> dict[str, Any]:
+    args = value("args")
+    data = tuple(arg.read() if isinstance(arg, Tile) else arg for arg in (*args, grad))
+
+    def gradient(position: int) -> Any:
+        block = cx.reverse_element_block(position)
+        found = map_elements.record({"args": data}, {"branches": any(op.blocks for op in block.ops)}, (block,))
+        return found if isinstance(args[position], Tile) else cx.sum(found)
+
+    return {"args": tuple(partial(gradient, position) for position in range(len(args)))}
 
 
 def map_function(op: Callable[..., Any], *args: Any) -> Any:
