@@ -62,15 +62,20 @@ def _emit(cx: Any, results: Any, args: Any, blocks: tuple[Block, ...]) -> None:
 
 @map_elements.adjoint
 def _adjoint(cx: Any, grad: Any, value: Any, branches: bool) -> dict[str, Any]:
-    args = value("args")
-    data = tuple(arg.read() if isinstance(arg, Tile) else arg for arg in (*args, grad))
+    args = cx.op.operands["args"]
 
     def gradient(position: int) -> Any:
-        block = cx.reverse_element_block(position)
+        block, needed = cx.reverse_element_block(position)
+        data = (*(datum(value("args", i)) for i in needed), grad.read())
         found = map_elements.record({"args": data}, {"branches": any(op.blocks for op in block.ops)}, (block,))
-        return found if isinstance(args[position], Tile) else cx.sum(found)
+        return found if isinstance(args[position].type, TileType) else cx.sum(found)
 
     return {"args": tuple(partial(gradient, position) for position in range(len(args)))}
+
+
+def datum(value: Any) -> Any:
+    """A handle as an operand."""
+    return value.read() if isinstance(value, Tile) else value.datum if isinstance(value, Scalar) else constant(value)
 
 
 def map_function(op: Callable[..., Any], *args: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 from tilekit.errors import KernelNotImplementedError, Location
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.context import Builder, building, using
-from tilekit.ir.core import Const, Function, Op, Value, free_values, leaves, substitute, walk
+from tilekit.ir.core import Block, Function, Op, Value, free_values, leaves, substitute, walk
 from tilekit.ir.gradients import NoGradient, gradient_type, has_gradient
 from tilekit.ir.handles import OPERATORS, Array, wrap
 from tilekit.ir.program import Program
@@ -131,9 +131,10 @@ class Adjoint:
             f"cannot differentiate through {self.op.builtin.spelled}: {reason}", self.op.location
         )
 
-    def value(self, name: str) -> Any:
-        """An operand, computed again: a handle, a number, None or a tuple of them."""
-        return self._handle(self.op.operands[name])
+    def value(self, name: str, index: int | None = None) -> Any:
+        """An operand (or one of a tuple), computed again: a handle, a number, None or a tuple of them."""
+        operand = self.op.operands[name]
+        return self._handle(operand[index] if index is not None and isinstance(operand, tuple) else operand)
 
     def _handle(self, operand: Any) -> Any:
         if isinstance(operand, tuple):
@@ -168,7 +169,9 @@ class Adjoint:
     @staticmethod
     def widen(value: Any) -> Any:
         """A value in the dtype that gradients are computed in."""
-        return value if isinstance(value, int | float) else OPERATORS["cast"](value, gradient_type(value.type).dtype)
+        if isinstance(value, int | float) or value.dtype == gradient_type(value.type).dtype:
+            return value
+        return OPERATORS["cast"](value, gradient_type(value.type).dtype)
 
     def wants(self, operand: Any) -> bool:
         """Whether an operand's gradient is asked for."""
@@ -198,10 +201,10 @@ class Adjoint:
 
     # Blocks.
 
-    def reverse_element_block(self, position: int) -> Any:
+    def reverse_element_block(self, position: int) -> tuple[Block, list[int]]:
         """For an op that runs a block for each element: the block that gives the gradient of one parameter.
 
-        It takes the block's parameters and the gradient of its result.
+        Also which of the block's parameters it needs; it takes those and the gradient of the result.
         """
         (block,) = self.op.blocks
         params = tuple(Value(param.type, param.hint) for param in block.params)
@@ -213,7 +216,9 @@ class Adjoint:
             found = inner.take_datum(block.params[position])
         if inner.grads.keys() - set(block.params):
             raise self.refuse("its function uses a value of the kernel around it; pass that as an argument")
-        return builder.block((*params, seed), (found,))
+        used = free_values(builder.block((), (found,)))
+        needed = [i for i, param in enumerate(params) if param in used]
+        return builder.block((*(params[i] for i in needed), seed), (found,)), needed
 
     def reverse_branches(self, record: Callable[[Any], Any]) -> None:
         """Reverse each block of a branch; ``record`` makes the op of the reversed blocks."""
