@@ -65,7 +65,7 @@ class Documented:
 
     @property
     def signature(self) -> str:
-        """Name and parameters without annotations: those name the compiler's types, the text says what a user passes."""
+        """Name and parameters, without annotations: those name the compiler's types, not what a user passes."""
         empty = inspect.Parameter.empty
         shown = [
             p.replace(annotation=empty, default=empty if p.default is empty else _Written(p.default))

@@ -1,7 +1,7 @@
 """The command line: ``python -m tilekit COMMAND``.
 
-Each command is a module of ``tilekit.cli.commands`` with a docstring (its help), ``configure(parser)`` for its arguments
-and ``run(arguments)``, which gives the exit status. A new command needs no line anywhere else.
+Each command is a module of ``tilekit.cli.commands`` with a docstring (its help), ``configure(parser)`` for its
+arguments and ``run(arguments)``, which gives the exit status. A new command needs no line anywhere else.
 """
 
 from __future__ import annotations

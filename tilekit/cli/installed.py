@@ -74,4 +74,6 @@ def _declared() -> Iterator[Requirement]:
 
 def install_command(extra: str) -> str:
     """What to type to install an extra: from the checkout where this is one, else from the index."""
-    return f"python -m pip install -e '.[{extra}]'" if _checkout() else f"python -m pip install '{DISTRIBUTION}[{extra}]'"
+    return (
+        f"python -m pip install -e '.[{extra}]'" if _checkout() else f"python -m pip install '{DISTRIBUTION}[{extra}]'"
+    )

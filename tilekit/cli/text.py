@@ -100,7 +100,12 @@ class OneLineHelp(argparse.RawDescriptionHelpFormatter):
 
 
 def show_warning(
-    message: Warning | str, category: type[Warning], file: str, line: int, to: TextIO | None = None, text: str | None = None
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
 ) -> None:
-    """A warning as one line on stderr."""
-    print(f"tilekit: {category.__name__}: {message}", file=to or sys.stderr)
+    """A warning as one line on stderr, in place of Python's own two."""
+    print(f"tilekit: {category.__name__}: {message}", file=file or sys.stderr)

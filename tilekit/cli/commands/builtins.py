@@ -1,8 +1,8 @@
 """What kernels can call: a table, or the whole documentation of one name.
 
-  python -m tilekit builtins
-  python -m tilekit builtins tile_matmul
-  python -m tilekit builtins --group 'Tile memory'
+python -m tilekit builtins
+python -m tilekit builtins tile_matmul
+python -m tilekit builtins --group 'Tile memory'
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compiled kernels on disk: list them, explain one, or remove them.
 
-  python -m tilekit cache list
-  python -m tilekit cache explain 4e1ff9
-  python -m tilekit cache clear
+python -m tilekit cache list
+python -m tilekit cache explain 4e1ff9
+python -m tilekit cache clear
 """
 
 from __future__ import annotations

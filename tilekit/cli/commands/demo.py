@@ -46,9 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     outcomes = list(_outcomes())
     head = ["device", "compiler", "compile", "run", "max error", "result", "where its source lies, or what is missing"]
-    rows = [
-        [o.device, o.compiler, o.compile_time, o.run_time, o.error, _result(o), o.note] for o in outcomes
-    ]
+    rows = [[o.device, o.compiler, o.compile_time, o.run_time, o.error, _result(o), o.note] for o in outcomes]
     print(table(head, rows))
     failed = [outcome.device for outcome in outcomes if outcome.failed]
     if failed:
@@ -73,10 +71,9 @@ def _cpu() -> Outcome:
     broken = [c for c in candidates if c.command and not c.works]
     asked_for = next((c for c in broken if c.name == "TILEKIT_CXX"), None)
     chosen = next((c for c in candidates if c.works), None)
-    if asked_for is not None:
-        return Outcome("cpu", "TILEKIT_CXX", note=f"{asked_for.command[0]}: {asked_for.reason}", failed=True)
-    if chosen is None and broken:
-        return Outcome("cpu", broken[0].name, note=f"{broken[0].command[0]}: {broken[0].reason}", failed=True)
+    blamed = asked_for or (broken[0] if broken and chosen is None else None)
+    if blamed is not None:
+        return Outcome("cpu", blamed.name, note=blamed.reason.partition("\n")[0], failed=True)
     if chosen is None:
         note = f"no C++ compiler was found: install g++ or clang++, or run {install_command('cpu')}"
         return Outcome("cpu", note=note)

@@ -1,7 +1,7 @@
 """What a kernel becomes: its IR, after each pass if asked for, and its source. Nothing is launched.
 
-  python -m tilekit inspect mykernels.py:gemm --ir --source
-  python -m tilekit inspect mykernels.py:scale --types x=array1d[float16] factor=float32
+python -m tilekit inspect mykernels.py:gemm --ir --source
+python -m tilekit inspect mykernels.py:scale --types x=array1d[float16] factor=float32
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="types of generic parameters, for example a=array2d[float32] n=int32; None for an array that is not given",
     )
     parser.add_argument("--block-dim", type=int, default=256, metavar="N", help="lanes of a block (256)")
-    parser.add_argument("--ndim", type=int, choices=range(1, 5), help="dimensions of the grid; by default those of tid()")
+    parser.add_argument(
+        "--ndim", type=int, choices=range(1, 5), help="dimensions of the grid; by default those of tid()"
+    )
     parser.add_argument("--launch", action="store_true", help="as for tk.launch instead of tk.launch_tiled")
 
 
@@ -175,7 +177,9 @@ def _parse_type(kernel: Kernel, name: str, text: str) -> Type:
         fits = fits and (not isinstance(stated, ArrayAnnotation) or stated.accepts(found.dtype, found.ndim or 1))
         type = ArrayType(found.dtype, found.ndim or 1)
     else:
-        raise KernelTypeError(f"--types {name}={text} leaves the type open; write, for example, {name}=array2d[float32]")
+        raise KernelTypeError(
+            f"--types {name}={text} leaves the type open; write, for example, {name}=array2d[float32]"
+        )
     if not fits:
         raise KernelTypeError(f"--types {name}={text} contradicts the annotation of {name!r}, which is {stated}")
     return type
