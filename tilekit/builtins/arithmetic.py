@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.errors import KernelTypeError
-from tilekit.ir.builtin import Builtin, builtin
+from tilekit.ir.builtin import Builtin, builtin, parameter_names
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.types import ScalarType, bool_
 
@@ -45,7 +45,7 @@ def need(type: ScalarType, kinds: str, name: str) -> ScalarType:
 
 
 def _same_type(declared: Builtin, kinds: str = "iuf") -> None:
-    first = declared.operand_names[0]
+    first = parameter_names(declared.__wrapped__)[0]
 
     if first == "a":
 

@@ -269,14 +269,15 @@ class Loop:
 
 def drop_unchanged(block: Block, inits: list[Any], lead: int) -> tuple[list[int], Block, list[Any]]:
     """Remove carried parameters that every iteration passes on as they are; which positions after ``lead`` stay."""
-    params, extra = block.params, len(block.results) - len(block.params)
-    carried = range(lead, len(params))
-    gone = {i for i in carried if block.results[i + extra] is params[i]}
-    replaced = {params[i]: inits[i] for i in gone}
+    params = block.params
+    first = len(block.results) - (len(params) - lead)
+    yielded = dict(zip(range(lead, len(params)), block.results[first:], strict=True))
+    gone = {i for i, result in yielded.items() if result is params[i]}
     kept = [i for i in range(len(params)) if i not in gone]
-    results = tuple(block.results[:extra]) + tuple(block.results[i + extra] for i in kept)
-    trimmed = Block(tuple(params[i] for i in kept), block.ops, results)
-    return [i - lead for i in carried if i not in gone], substitute(trimmed, replaced), [inits[i] for i in kept]
+    results = (*block.results[:first], *(yielded[i] for i in kept if i >= lead))
+    trimmed = substitute(Block(block.params, block.ops, results), {params[i]: inits[i] for i in gone})
+    block = Block(tuple(params[i] for i in kept), trimmed.ops, trimmed.results)
+    return [i - lead for i in kept if i >= lead], block, [inits[i] for i in kept]
 
 
 def as_operand(value: Any) -> Any:

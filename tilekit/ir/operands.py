@@ -83,6 +83,10 @@ def accepts(annotation: Any) -> tuple[type, ...]:
     return tuple(option for option in options if option in (Tile, Scalar, Array))
 
 
+def allows_none(annotation: Any) -> bool:
+    return types.NoneType in typing.get_args(annotation)
+
+
 def constant(value: Any) -> Const | None:
     """A Python or NumPy number as a constant; Python's are weak, NumPy's have their dtype."""
     if isinstance(value, bool | np.bool_):

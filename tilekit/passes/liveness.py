@@ -58,7 +58,7 @@ class Liveness:
             again = alive | inside if any(block.params for block in op.blocks) or len(op.blocks) == 1 else set(alive)
             entered = [self._block(block, set(again)) for block in op.blocks]
             alive.update(inside, *entered)
-        else:
+        if not op.builtin.carries:
             kept = set(self.tiles(self._not_reused(op)))
             for result in results:
                 self.conflict(result, kept)

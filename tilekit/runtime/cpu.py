@@ -188,9 +188,7 @@ def compile_cpu(function: Function, target: Target, options: Mapping[str, Any]) 
     """
     toolchain = find_toolchain()
     if toolchain is None:
-        raise CompileError(
-            "no C++ compiler was found; install g++ or clang++, set TILEKIT_CXX, or install tilekit's extra 'cpu'"
-        )
+        raise CompileError("no C++ compiler was found; install g++, clang++ or the ziglang package, or set TILEKIT_CXX")
     generated = generate(function, target)
     debug = config.mode == "debug" or config.lineinfo
     fast_math = bool(options.get("fast_math", config.fast_math))

@@ -1,0 +1,162 @@
+"""The tile product: every path gives the bits of its definition, for any shape, strides, types, alpha and beta."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+TYPES = {"f16": np.dtype("f2"), "bf16": np.dtype(ml_dtypes.bfloat16), "f32": np.dtype("f4"), "f64": np.dtype("f8")}
+SHAPES = [(1, 1, 1), (7, 5, 3), (6, 16, 8), (65, 33, 8), (13, 40, 300), (150, 24, 70), (64, 64, 32), (50, 17, 530)]
+# Element strides of an r x c operand.
+LAYOUTS = {
+    "rows": lambda r, c: (c, 1),
+    "columns": lambda r, c: (1, r),
+    "padded": lambda r, c: (c + 3, 1),
+    "strided": lambda r, c: (2 * c, 2),
+    "flipped": lambda r, c: (-c, -1),
+    "one_row": lambda r, c: (0, 1),
+    "one_column": lambda r, c: (1, 0),
+}
+Case = tuple[tuple[int, int, int], str, tuple[str, str, str, str], tuple[str, str, str]]
+
+
+def cases() -> list[Case]:
+    """Shape, accumulator, types of a b c out, layouts of a b c (out is as c)."""
+    plain = ("rows", "rows", "rows")
+    found: list[Case] = [(s, t, (t,) * 4, plain) for s, t in itertools.product(SHAPES, ("f32", "f64"))]
+    for i, (la, lb) in enumerate(itertools.product(LAYOUTS, LAYOUTS)):
+        lc = ("rows", "columns", "padded", "strided", "flipped")[i % 5]
+        found.append((SHAPES[i % len(SHAPES)], "f32", ("f32",) * 4, (la, lb, lc)))
+    for i, (ta, tb) in enumerate(itertools.product(TYPES, TYPES)):
+        tc, to = list(TYPES)[i % 4], list(TYPES)[(i // 2) % 4]
+        layouts = (("rows", "columns")[i % 2], ("columns", "rows", "strided")[i % 3], "padded")
+        found.append((SHAPES[(i + 3) % len(SHAPES)], ("f32", "f64")[i // 3 % 2], (ta, tb, tc, to), layouts))
+    found += [((96, 48, 64), "f32", ("f16", "f16", "f32", "f32"), plain)]
+    found += [((96, 48, 64), "f32", ("bf16", "bf16", "bf16", "bf16"), ("rows", "columns", "rows"))]
+    return found
+
+
+CASES = cases()
+QUICK = [*enumerate(CASES)][:16:2] + [*enumerate(CASES)][17:65:9] + [*enumerate(CASES)][65::3]
+
+
+def source(some: list[tuple[int, Case]]) -> str:
+    lines = ['#include "gemm.h"\nusing namespace tk;\n']
+    for number, ((m, n, k), acc, (ta, tb, tc, to), (la, lb, lc)) in some:
+        strides = [*LAYOUTS[la](m, k), *LAYOUTS[lb](k, n), *LAYOUTS[lc](m, n)]
+        s = [str(v) for v in strides]
+        arguments = f"{m}, {n}, {k}, {acc}, {ta}, {s[0]}, {s[1]}, {tb}, {s[2]}, {s[3]}"
+        arguments += f", {tc}, {s[4]}, {s[5]}, {to}, {s[4]}, {s[5]}"
+        for name in ("gemm", "gemm_plain"):
+            lines.append(
+                f"TK_API void {name}{number}(const {ta}* a, const {tb}* b, const {tc}* c, {to}* out, f64 x, f64 y)\n"
+                f"{{ {name}<{arguments}>(Team(), a, b, c, out, ({acc})x, ({acc})y); }}\n"
+            )
+    return "".join(lines)
+
+
+class Storage:
+    """Random memory around an operand of these element strides, and the address of its element (0, 0)."""
+
+    def __init__(self, rng: Any, dtype: Any, shape: tuple[int, int], strides: tuple[int, int]) -> None:
+        span = [(d - 1) * s for d, s in zip(shape, strides, strict=True)]
+        self.before = -sum(min(v, 0) for v in span)
+        self.memory = rng.standard_normal(self.before + sum(max(v, 0) for v in span) + 1).astype(dtype)
+        self.shape, self.strides = shape, strides
+
+    @property
+    def start(self) -> Any:
+        return self.memory[self.before :]
+
+    def view(self, memory: Any) -> Any:
+        strides = tuple(s * memory.itemsize for s in self.strides)
+        return np.lib.stride_tricks.as_strided(memory[self.before :], self.shape, strides)
+
+
+def check_cases(some: list[tuple[int, Case]], compiler: str, build: Any, call: Any) -> None:
+    lib = build(source(some), compiler)
+    for number, (shape, acc, types, layouts) in some:
+        check(lib, call, number, shape, acc, types, layouts)
+
+
+def test_every_path_gives_the_bits_of_the_definition(compiler: str, build: Any, call: Any) -> None:
+    check_cases(QUICK, compiler, build, call)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("group", range(6))
+def test_all_shapes_types_and_layouts(group: int, compiler: str, build: Any, call: Any) -> None:
+    check_cases(list(enumerate(CASES))[group::6], compiler, build, call)
+
+
+def check(lib: Any, call: Any, number: int, shape: Any, acc: str, types: Any, layouts: Any) -> None:
+    m, n, k = shape
+    rng = np.random.default_rng(number)
+    dims = ((m, k), (k, n), (m, n), (m, n))
+    operands = [
+        Storage(rng, TYPES[t], d, LAYOUTS[name](*d))
+        for t, d, name in zip(types, dims, (*layouts, layouts[2]), strict=True)
+    ]
+    a, b, c, out = operands
+    for alpha, beta in ((1.0, 1.0), (1.0, 0.0), (0.5, -1.25)):
+        results = []
+        if beta == 0:
+            c.memory[:] = np.nan
+        for name in ("gemm", "gemm_plain"):
+            memory = out.memory.copy()
+            call(lib[f"{name}{number}"], a.start, b.start, c.start, memory[out.before :], alpha, beta)
+            results.append(memory)
+        assert results[0].tobytes() == results[1].tobytes(), (shape, acc, types, layouts, alpha, beta)
+        if beta == 0:
+            c.memory[:] = rng.standard_normal(c.memory.size).astype(TYPES[types[2]])
+            continue
+        wide = [s.view(s.memory).astype(np.float64) for s in operands]
+        want = alpha * wide[0] @ wide[1] + beta * wide[2]
+        tolerance = {"f16": 4e-3, "bf16": 3e-2, "f32": 1e-4, "f64": 1e-4}[types[3]]
+        np.testing.assert_allclose(out.view(results[0]).astype(np.float64), want, rtol=tolerance, atol=tolerance * k)
+    reuses_c = types[2] == types[3]
+    if reuses_c:  # in place
+        memory = c.memory.copy()
+        call(lib[f"gemm{number}"], a.start, b.start, memory[c.before :], memory[c.before :], 0.5, -1.25)
+        separate = c.memory.copy()
+        call(lib[f"gemm{number}"], a.start, b.start, c.start, separate[c.before :], 0.5, -1.25)
+        assert memory.tobytes() == separate.tobytes()
+
+
+def test_infinities_and_nans_spread_only_where_they_are_used(compiler: str, build: Any, call: Any) -> None:
+    code = '#include "gemm.h"\nusing namespace tk;\n'
+    code += "TK_API void run(const f32* a, const f32* b, const f32* c, f32* out)\n"
+    code += "{ gemm<9, 21, 6, f32, f32, 6, 1, f32, 21, 1, f32, 21, 1, f32, 21, 1>(Team(), a, b, c, out, 1.0f, 0.0f); }"
+    lib = build(code, compiler)
+    a, b, out = np.ones((9, 6), "f4"), np.ones((6, 21), "f4"), np.full((9, 21), np.nan, "f4")
+    a[3, 2], b[1, 20] = np.nan, np.inf
+    call(lib.run, a, b, 0, out)
+    want = np.full((9, 21), 6, "f4")
+    want[:, 20] = np.inf
+    want[3] = np.nan
+    np.testing.assert_array_equal(out, want)
+
+
+def test_same_bits_from_every_compiler(build: Any, call: Any) -> None:
+    from conftest import COMPILERS
+
+    some = QUICK
+    results = set()
+    for compiler in COMPILERS:
+        lib = build(source(some), compiler)
+        collected = b""
+        for number, ((m, n, k), _, types, layouts) in some:
+            rng = np.random.default_rng(number)
+            dims = ((m, k), (k, n), (m, n))
+            a, b, c = (
+                Storage(rng, TYPES[t], d, LAYOUTS[name](*d)) for t, d, name in zip(types, dims, layouts, strict=False)
+            )
+            out = np.zeros(c.memory.size, TYPES[types[3]])
+            call(lib[f"gemm{number}"], a.start, b.start, c.start, out[c.before :], 0.5, -1.25)
+            collected += out.tobytes()
+        results.add(collected)
+    assert len(results) == 1

@@ -1,0 +1,93 @@
+"""Tiles share memory where they may, and only there."""
+
+import numpy as np
+import pytest
+
+import tilekit as tk
+from tilekit.codegen.target import Target
+from tilekit.ir.context import LaunchForm
+from tilekit.ir.core import walk
+from tilekit.ir.types import ArrayType, ScalarType, TileType
+from tilekit.passes import run_pipeline
+from tilekit.passes.liveness import Liveness
+
+
+@tk.kernel
+def gemm(a: tk.array2d[float], b: tk.array2d[float], out: tk.array2d[float], n: int):
+    acc = tk.tile_zeros(shape=(8, 8))
+    for k in range(n):
+        a_tile = tk.tile_load(a, shape=(8, 4), offset=(0, k * 4))
+        b_tile = tk.tile_load(b, shape=(4, 8), offset=(k * 4, 0))
+        tk.tile_matmul(a_tile, b_tile, acc)
+    tk.tile_store(out, acc)
+
+
+@tk.kernel
+def branch(a: tk.array2d[float], b: tk.array2d[float], out: tk.array2d[float], n: int):
+    acc = tk.tile_load(a, shape=(8, 8))
+    if n > 3:
+        tk.tile_matmul(acc, acc, acc)
+    else:
+        acc += 1.0
+    tk.tile_store(out, acc)
+
+
+@tk.kernel
+def transposed_update(a: tk.array2d[float], b: tk.array2d[float], out: tk.array2d[float], n: int):
+    t = tk.tile_load(a, shape=(8, 8))
+    t += tk.tile_transpose(t)
+    tk.tile_store(out, t)
+
+
+@tk.kernel
+def swap(a: tk.array2d[float], b: tk.array2d[float], out: tk.array2d[float], n: int):
+    x = tk.tile_load(a, shape=(8, 8))
+    y = tk.tile_load(b, shape=(8, 8))
+    for _ in range(n):
+        x, y = y, x
+    tk.tile_store(out, x - y * 2.0)
+
+
+def lowered(kernel):
+    types = {name: ArrayType(tk.float32, 2) for name in ("a", "b", "out")} | {"n": ScalarType(tk.int32)}
+    return run_pipeline(kernel.trace(types, LaunchForm(True, 1)), Target())
+
+
+def test_a_rolled_gemm_loop_accumulates_in_place():
+    _, storage = lowered(gemm)
+    buffers = {id(buffer) for buffer in storage.buffers.values()}
+    assert len(buffers) == 3
+    assert storage.size == 8 * 8 * 4 + 2 * 8 * 4 * 4
+
+
+@pytest.mark.parametrize("kernel", [gemm, branch, transposed_update, swap], ids=lambda k: k.key)
+def test_values_alive_together_never_share_bytes(kernel):
+    fn, storage = lowered(kernel)
+    for value, others in Liveness(fn).interferes.items():
+        for other in others:
+            a, b = storage.buffers[value], storage.buffers[other]
+            assert a.offset + a.size <= b.offset or b.offset + b.size <= a.offset
+
+
+@pytest.mark.parametrize("kernel", [gemm, branch, transposed_update, swap], ids=lambda k: k.key)
+def test_every_tile_that_is_not_a_view_has_a_buffer(kernel):
+    fn, storage = lowered(kernel)
+    for op in walk(fn.body):
+        if not op.builtin.view:
+            assert all(v in storage.buffers for v in op.results if isinstance(v.type, TileType))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+@pytest.mark.parametrize("kernel", [branch, transposed_update, swap], ids=lambda k: k.key)
+def test_sharing_keeps_the_meaning(kernel, n):
+    rng = np.random.default_rng(n)
+    a, b = (rng.standard_normal((8, 8)).astype(np.float32) for _ in range(2))
+    out = np.zeros((8, 8), np.float32)
+    tk.launch_tiled(kernel, dim=1, inputs=[a, b, out, n], block_dim=32)
+    x, y = (b, a) if n % 2 else (a, b)
+    expected = {
+        "branch": a @ a + a if n > 3 else a + 1,
+        "transposed_update": a + a.T,
+        "swap": x - y * 2,
+    }[kernel.key]
+    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
