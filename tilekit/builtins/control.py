@@ -20,7 +20,8 @@ def _yielded(block: Block) -> tuple[Type, ...]:
 
 
 def _same(found: tuple[Type, ...], wanted: tuple[Type, ...], what: str) -> None:
-    if found != wanted:
+    """A literal may stand where a number of its dtype is meant."""
+    if list(map(str, found)) != list(map(str, wanted)):
         raise KernelTypeError(f"{what} has types {list(map(str, found))} where {list(map(str, wanted))} are carried")
 
 
@@ -33,8 +34,9 @@ def if_else(test: Scalar) -> Any:
 def _if_result(test: ScalarType, blocks: tuple[Block, ...]) -> tuple[Type, ...]:
     if test.dtype != bool_:
         raise KernelTypeError(f"a condition must be bool, got {test}")
-    _same(_yielded(blocks[1]), _yielded(blocks[0]), "the else branch")
-    return _yielded(blocks[0])
+    then, orelse = map(_yielded, blocks)
+    _same(orelse, then, "the else branch")
+    return tuple(b if isinstance(a, ScalarType) and a.weak else a for a, b in zip(then, orelse, strict=True))
 
 
 @if_else.reference

@@ -89,6 +89,8 @@ def _where_result(a: ScalarType) -> ScalarType:
     return a
 
 
+logical_and.emit(lambda a, b: f"({a} && {b})")
+logical_or.emit(lambda a, b: f"({a} || {b})")
 logical_and.reference(lambda a, b: np.logical_and(a, b))
 logical_or.reference(lambda a, b: np.logical_or(a, b))
 logical_not.reference(lambda x: np.logical_not(x))

@@ -36,17 +36,33 @@ class Range:
             return None
         return range(self.start, self.stop, self.step)
 
-    def __iter__(self) -> Any:
+    def _known(self) -> range:
         known = self.constant
         if known is None:
             raise fail(KernelTypeError("a range with run-time bounds can only be the subject of a 'for' loop"))
-        return iter(known)
+        return known
+
+    def __iter__(self) -> Any:
+        return iter(self._known())
 
     def __len__(self) -> int:
-        return len(list(self))
+        return len(self._known())
 
-    def __getitem__(self, index: int) -> int:
-        return int(list(self)[index])
+    def __getitem__(self, index: Any) -> Any:
+        return self._known()[index]
+
+    def __reversed__(self) -> Range:
+        known = self.constant
+        if known is not None:
+            known = known[::-1]
+            return Range(known.start, known.stop, known.step)
+        if self.step not in (1, -1):
+            raise fail(
+                KernelTypeError(
+                    "reversed() of a range with run-time bounds needs the step 1 or -1; write its bounds out"
+                )
+            )
+        return Range(self.stop - self.step, self.start - self.step, -self.step)
 
 
 def make_range(*bounds: Any) -> Range:

@@ -17,6 +17,8 @@ from tilekit.frontend.source import Source
 
 RETURNED = "__returned"
 RESULT = "__result"
+FACTORY = "__factory"
+FUNCTION = "__function"
 
 _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
     ast.Try: ("'try'", "kernels have no exceptions; test the condition instead"),
@@ -218,27 +220,28 @@ _SYMBOLS: dict[type[ast.operator], str] = {
 
 
 def rewrite_function(source: Source) -> ast.Module:
-    """A module that defines ``__factory``: from the support object and the closure's values to the function."""
+    """A module that defines ``FACTORY``: from the support object and the closure's values to the function."""
     node = source.node
     statements = Statements(source)
     if isinstance(node, ast.Lambda):
         returned = place(ast.Return(node.body), node.body)
-        body, arguments, name = statements.body([returned]), node.args, "__lambda"
+        body, arguments = statements.body([returned]), node.args
     else:
-        body, arguments, name = statements.body(node.body), node.args, node.name
+        body, arguments = statements.body(node.body), node.args
     _check_arguments(source, arguments)
     local = sorted(assigned_names(body) | {RETURNED: True, RESULT: True})
     declared = ast.If(ast.Constant(False), [assign(n, ast.Constant(None), node) for n in local], [])
     start = [declared, assign(RETURNED, _constant(False, node), node), assign(RESULT, _constant(None, node), node)]
     end = ast.Return(_load(RESULT, node))
-    function = ast.FunctionDef(name, _bare(arguments), [*start, *body, end], [])
-    return factory(source, place(function, node), name)
+    # A name of its own, so that the user's function can refer to itself and may have any name.
+    function = ast.FunctionDef(FUNCTION, _bare(arguments), [*start, *body, end], [])
+    return factory(source, place(function, node))
 
 
-def factory(source: Source, function: ast.stmt, name: str) -> ast.Module:
+def factory(source: Source, function: ast.stmt) -> ast.Module:
     free = [ast.arg(n) for n in source.function.__code__.co_freevars]
     arguments = ast.arguments([], [ast.arg(SUPPORT), *free], None, [], [], None, [])
-    outer = ast.FunctionDef("__factory", arguments, [function, ast.Return(ast.Name(name, ast.Load()))], [])
+    outer = ast.FunctionDef(FACTORY, arguments, [function, ast.Return(ast.Name(FUNCTION, ast.Load()))], [])
     module = ast.Module([place(outer, source.node)], [])
     return ast.fix_missing_locations(module)
 

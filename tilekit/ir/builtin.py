@@ -158,7 +158,7 @@ class Builtin(Properties):
             if any(isinstance(given[name], Tile) for name in self.operand_names):
                 return handles.OPERATORS["map"](self, *given.values())
             numbers = [given[name] for name in self.operand_names]
-            if all(isinstance(number, int | float) for number in numbers):
+            if len(numbers) == len(given) and all(isinstance(number, int | float) for number in numbers):
                 return self._fold(numbers)
         operands, attrs = self._split(given)
         operands = self._coerce(operands, attrs, given)
