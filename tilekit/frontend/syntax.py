@@ -92,7 +92,7 @@ class Statements(Expressions):
         """``if not (returned or broken or continued): rest``."""
         flags = [RETURNED, *(self.loops[-1] if self.loops else ())]
         gone = support("or_", *(thunk(_load(flag, after)) for flag in flags), at=after)
-        return self._branch(support("not_", gone, at=after), self.body(rest), [], after)
+        return self._branch(support("not_", gone, at=after), self.body(rest), [], after, "rest")
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         if type(node) in _REFUSED:
@@ -106,10 +106,13 @@ class Statements(Expressions):
         test = self.visit(node.test)
         return self._branch(test, self.body(node.body), self.body(node.orelse), node)
 
-    def _branch(self, test: ast.expr, then: list[ast.stmt], orelse: list[ast.stmt], at: ast.stmt) -> list[ast.stmt]:
+    def _branch(
+        self, test: ast.expr, then: list[ast.stmt], orelse: list[ast.stmt], at: ast.stmt, kind: str = "if"
+    ) -> list[ast.stmt]:
         names = assigned_names([*then, *orelse])
         then_name, else_name = self.fresh("then"), self.fresh("else")
-        call = support("if_", test, _load(then_name, at), _load(else_name, at), self._names(names, at), at=at)
+        sides = (_load(then_name, at), _load(else_name, at))
+        call = support("if_", test, *sides, self._names(names, at), self.site(kind, at), at=at)
         run = place(ast.Expr(call), at)
         return [self._function(then_name, then, at), self._function(else_name, orelse, at), run]
 
@@ -159,7 +162,8 @@ class Statements(Expressions):
             stop = thunk(support("or_", *(thunk(_load(flag, node)) for flag in stops), at=node))
         name = self.fresh("body")
         names = self._names(assigned_names(body), node)
-        run = place(ast.Expr(support(method, subject, _load(name, node), names, stop, at=node)), node)
+        call = support(method, subject, _load(name, node), names, stop, self.site("loop", node), at=node)
+        run = place(ast.Expr(call), node)
         return [*before, self._function(name, body, node, item), run]
 
     def visit_Break(self, node: ast.Break) -> ast.stmt:
