@@ -111,7 +111,7 @@ def literals_of_two_kinds_in_branches(n):
 @on(2, gives=(0.5, 1.0, 1.5, 2.0))
 def a_constant_index_is_a_literal(n):
     found = ()
-    for i in range(4):
+    for i in tk.static_range(4):
         found = (*found, (i + 1) * 0.25 * float(n))
     return found
 

@@ -213,7 +213,11 @@ class TupleSlot(Slot):
 
     def _match(self, after: Any) -> Any:
         if not isinstance(after, tuple) or len(after) != len(self.items):
-            raise Unmergeable(f"is a tuple of {len(self.items)} before the loop and {describe(after)} in it")
+            found = f"a tuple of {len(after)}" if isinstance(after, tuple) else describe(after)
+            raise Unmergeable(
+                f"is a tuple of {len(self.items)} before the loop and {found} at the end of an iteration; "
+                "a loop that builds a tuple must be unrolled: use tk.static_range"
+            )
         return after
 
     def better_guess(self, after: Any) -> Any:

@@ -12,6 +12,7 @@ from types import CellType
 from typing import Any
 
 from tilekit.errors import KernelTypeError
+from tilekit.frontend import joins
 from tilekit.frontend.merge import (
     MISSING,
     UNBOUND,
@@ -126,7 +127,13 @@ class _Branch:
 
 
 def trace_if(
-    test: Scalar, then: Body, orelse: Body, names: Names, flags: tuple[str, ...] = (), sources: tuple[Body, ...] = ()
+    test: Scalar,
+    then: Body,
+    orelse: Body,
+    names: Names,
+    flags: tuple[str, ...] = (),
+    sources: tuple[Body, ...] = (),
+    site: joins.Site | None = None,
 ) -> None:
     """Record both branches and select what they change.
 
@@ -147,6 +154,8 @@ def trace_if(
         tiles.restore()
         cells.write(before)
     slots = _merge_names(cells, before, [side.names for side in sides], flags)
+    for name, slot in slots.items():
+        joins.record(site, name, slot, [side.names[name] for side in sides])
     changed = [i for i, (_, old) in enumerate(tiles.tiles) if any(side.tiles[i] is not old for side in sides)]
     yields: tuple[list[Any], list[Any]] = ([], [])
     for index, side in enumerate(sides):
@@ -233,7 +242,8 @@ def _types(operand: Any) -> Any:
 class Loop:
     """Traces a loop's body, again where a carried literal turns out to need another dtype."""
 
-    def __init__(self, names: Names, *bodies: Body, runs: bool = False) -> None:
+    def __init__(self, names: Names, *bodies: Body, runs: bool = False, site: joins.Site | None = None) -> None:
+        self.site = site
         self.cells = Cells(names, *bodies)
         self.runs = runs
         """Whether there is at least one iteration for certain, so that what it binds is bound afterwards."""
@@ -271,6 +281,8 @@ class Loop:
             again = [name for name, slot in slots.items() if self._mismatch(name, slot, after[name])]
             if again:
                 return None
+            for name, slot in slots.items():
+                joins.record(self.site, name, slot, [self.before[name], after[name]])
             finals = [datum for name in list(slots) for datum in self._leave(slots, name, after[name], builder)]
             finals += self.tiles.values()
         params = [*leading, *(p for slot in slots.values() for p in slot.params), *held]
@@ -300,13 +312,16 @@ class Loop:
 
     def _mismatch(self, name: str, slot: Slot, after: Any) -> bool:
         """Whether a literal's guessed dtype must change; remembers the better guess."""
-        better = slot.better_guess(after)
-        if slot.value is UNBOUND and self.runs and name in self.cells.live and not isinstance(slot, Produced):
+        try:
+            better = slot.better_guess(after)
+        except Unmergeable as error:
+            raise fail(KernelTypeError(f"{shown_name(name)} {error}")) from None
+        if self.before[name] is UNBOUND and self.runs and name in self.cells.live and not isinstance(slot, Produced):
             better = guess_of(after)
         if better is None:
             return False
         if self.guesses.get(name) == better:
-            raise fail(KernelTypeError(f"{name!r} changes its dtype in every iteration; cast it to one dtype"))
+            raise fail(KernelTypeError(f"{shown_name(name)} changes its dtype in every iteration; cast it to one dtype"))
         self.guesses[name] = better
         return True
 

@@ -10,12 +10,14 @@ from typing import Any
 
 from tilekit.config import config
 from tilekit.errors import KernelAssertionError, KernelTypeError, KernelValueError
+from tilekit.frontend import joins
 from tilekit.frontend.calls import resolve_call
+from tilekit.frontend.joins import Site
 from tilekit.frontend.merge import number_type, numeric_operand
 from tilekit.frontend.regions import Body, Cells, Loop, Names, as_operand, run_iteration, trace_if
 from tilekit.frontend.syntax import JUMP_FLAGS, RETURNED
 from tilekit.ir.builtin import REGISTRY
-from tilekit.ir.context import Concrete, active, building, fail
+from tilekit.ir.context import Builder, Concrete, active, building, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
 from tilekit.ir.operands import common_dtype, describe
 from tilekit.ir.types import ScalarType, int32, int64
@@ -70,7 +72,7 @@ def make_range(*bounds: Any) -> Range:
         raise fail(KernelTypeError(f"range() takes 1 to 3 arguments, got {len(bounds)}"))
     found: list[Any] = []
     for bound in bounds:
-        known = isinstance(bound, Scalar) and isinstance(bound.datum, Concrete)
+        known = isinstance(bound, Scalar) and isinstance(bound.datum, Concrete) and isinstance(active(), Builder)
         if isinstance(bound, Scalar) and not known:
             if not bound.dtype.is_integer:
                 raise fail(KernelTypeError(f"range() needs integers, got {describe(bound)}; use int(...)"))
@@ -111,14 +113,16 @@ class Tracing:
     # Branches.
 
     @staticmethod
-    def if_(test: Any, then: Body, orelse: Body, names: Names, flags: tuple[str, ...] = ()) -> None:
+    def if_(
+        test: Any, then: Body, orelse: Body, names: Names, site: Site | None = None, flags: tuple[str, ...] = ()
+    ) -> None:
         known = truth(test)
         if isinstance(known, bool):
             (then if known else orelse)()
         else:
-            trace_if(known, then, orelse, names, flags)
+            trace_if(known, then, orelse, names, flags, site=site)
 
-    def ifexp(self, test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+    def ifexp(self, test: Any, then: Callable[[], Any], orelse: Callable[[], Any], site: Site | None = None) -> Any:
         known = truth(test)
         if isinstance(known, bool):
             return then() if known else orelse()
@@ -132,7 +136,7 @@ class Tracing:
             nonlocal chosen
             chosen = orelse()
 
-        trace_if(known, first, second, (("chosen", True, True),))
+        trace_if(known, first, second, (("chosen", True, True),), site=site)
         return chosen
 
     def and_(self, *parts: Callable[[], Any]) -> Any:
@@ -176,43 +180,56 @@ class Tracing:
 
     # Loops.
 
-    def for_(self, items: Any, body: Body, names: Names, stop: Callable[[], Any] | None) -> None:
-        if isinstance(items, Range):
-            known = items.constant
-            limit = config.max_unroll if self.unroll is None else self.unroll
-            if known is None or len(known) > limit:
-                return _for_range(items, body, names, stop)
-            items = known
-        if isinstance(items, Tile | Array | Scalar):
-            raise fail(KernelTypeError(f"cannot loop over {describe(items)}; loop over range(n) and index it"))
-        self._for_each(iter(items), body, names, stop)
+    def rolled(self, items: Any) -> bool:
+        """Whether a loop stays a loop: one over a range with run-time bounds, or over a long one."""
+        if not isinstance(items, Range):
+            return False
+        known = items.constant
+        return known is None or len(known) > (config.max_unroll if self.unroll is None else self.unroll)
 
-    def _for_each(self, items: Iterable[Any], body: Body, names: Names, stop: Callable[[], Any] | None) -> None:
+    def for_(
+        self, items: Any, body: Body, names: Names, stop: Callable[[], Any] | None, site: Site | None = None
+    ) -> None:
+        if self.rolled(items):
+            return _for_range(items, body, names, stop, site)
+        self._for_each(items_of(items), body, names, stop, site)
+
+    def _for_each(
+        self, items: Iterable[Any], body: Body, names: Names, stop: Callable[[], Any] | None, site: Site | None
+    ) -> None:
         cells = Cells(names, body)
-        for item in items:
+        for number, item in enumerate(items):
             gone = truth(stop()) if stop is not None else False
             if gone is True:
                 return
-            if gone is False:
-                run_iteration(cells, partial(body, item))
-            else:
-                run_iteration(cells, partial(self._guarded, gone, body, item, names))
+            with joins.iteration(site, number):
+                if gone is False:
+                    run_iteration(cells, partial(body, item))
+                else:
+                    run_iteration(cells, partial(self._guarded, gone, body, item, names, site))
 
     @staticmethod
-    def _guarded(gone: Scalar, body: Body, item: Any, names: Names) -> None:
+    def _guarded(gone: Scalar, body: Body, item: Any, names: Names, site: Site | None) -> None:
         """One unrolled iteration after a ``break`` or ``return`` that may have happened."""
         flags = tuple(name for name, _, _ in names if name.startswith(JUMP_FLAGS[1])) or (RETURNED,)
-        trace_if(OPERATORS["not"](gone), partial(body, item), lambda: None, names, flags, (body,))
+        go, each = OPERATORS["not"](gone), joins.each(site)
+        trace_if(go, partial(body, item), lambda: None, names, flags, (body,), site=each)
 
     @staticmethod
-    def while_(test: Callable[[], Any], body: Body, names: Names, stop: Callable[[], Any] | None) -> None:
+    def while_(
+        test: Callable[[], Any],
+        body: Body,
+        names: Names,
+        stop: Callable[[], Any] | None,
+        site: Site | None = None,
+    ) -> None:
         def proceed() -> Any:
             if stop is None:
                 return truth(test())
             go = Tracing.not_(stop())
             return Tracing().and_(lambda: go, test) if go is not False else False
 
-        _while(proceed, body, names, body)
+        _while(proceed, body, names, body, site)
 
     # Statements.
 
@@ -288,12 +305,21 @@ _IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def _for_range(items: Range, body: Body, names: Names, stop: Callable[[], Any] | None) -> None:
+def items_of(items: Any) -> Any:
+    """What a loop that is unrolled goes through."""
+    if isinstance(items, Tile | Array | Scalar):
+        raise fail(KernelTypeError(f"cannot loop over {describe(items)}; loop over range(n) and index it"))
+    return iter(items)
+
+
+def _for_range(
+    items: Range, body: Body, names: Names, stop: Callable[[], Any] | None, site: Site | None = None
+) -> None:
     """A loop that stays a loop."""
     if stop is not None:
-        return _for_while(items, body, names, stop)
-    start, last, step = _range_operands(items)
-    loop = Loop(names, body, runs=bool(items.constant))
+        return _for_while(items, body, names, stop, site)
+    start, last, step = range_operands(items)
+    loop = Loop(names, body, runs=bool(items.constant), site=site)
 
     def iteration(lead: list[Any]) -> list[Any]:
         body(Scalar(lead[0]))
@@ -304,7 +330,7 @@ def _for_range(items: Range, body: Body, names: Names, stop: Callable[[], Any] |
     loop.finish("for_range", operands, block, inits, slots)
 
 
-def _range_operands(items: Range) -> list[Any]:
+def range_operands(items: Range) -> list[Any]:
     """The bounds in one integer dtype: int32, unless one of them is wider."""
     bounds = {name: getattr(items, name) for name in ("start", "stop", "step")}
     wanted = common_dtype({name: number_type(bound) for name, bound in bounds.items()}, "range()")
@@ -313,7 +339,7 @@ def _range_operands(items: Range) -> list[Any]:
     return [numeric_operand(bound, wanted) for bound in bounds.values()]
 
 
-def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any]) -> None:
+def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any], site: Site | None = None) -> None:
     """A range loop that a ``break`` or ``return`` may leave: a ``while`` that carries the index."""
     last, step = items.stop, items.step
     __index: Any = items.start
@@ -334,14 +360,14 @@ def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any]) 
         body(__index)
         __index = OPERATORS["+"](__index, step)
 
-    _while(proceed, iteration, (*names, ("__index", True, True)), body)
+    _while(proceed, iteration, (*names, ("__index", True, True)), body, site)
 
 
-def _while(proceed: Callable[[], Any], body: Body, names: Names, source: Body) -> None:
+def _while(proceed: Callable[[], Any], body: Body, names: Names, source: Body, site: Site | None = None) -> None:
     first = truth(proceed())
     if first is False:
         return
-    loop = Loop(names, body, source, runs=first is True)
+    loop = Loop(names, body, source, runs=first is True, site=site)
     start = as_operand(first)
 
     def iteration(lead: list[Any]) -> list[Any]:

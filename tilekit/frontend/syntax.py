@@ -96,7 +96,8 @@ class Statements(Expressions):
         flags = [RETURNED, *(self.loops[-1] if self.loops else ())]
         gone = support("or_", *(thunk(_load(flag, after)) for flag in flags), at=after)
         live = self._live(rest)
-        return self._branch(support("not_", gone, at=after), self.body(rest), [], live, after, guards=tuple(flags))
+        test = support("not_", gone, at=after)
+        return self._branch(test, self.body(rest), [], live, after, guards=tuple(flags))
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         if type(node) in _REFUSED:
@@ -121,11 +122,10 @@ class Statements(Expressions):
         guards: tuple[str, ...] = (),
     ) -> list[ast.stmt]:
         """A branch on ``test``; one that ``guards`` flags of jumps runs its first side only."""
-        names = assigned_names([*then, *orelse])
+        names = self._names(assigned_names([*then, *orelse]), live, at)
         then_name, else_name = self.fresh("then"), self.fresh("else")
-        arguments = [test, _load(then_name, at), _load(else_name, at), self._names(names, live, at)]
-        if guards:
-            arguments.append(_constant(guards, at))
+        arguments = [test, _load(then_name, at), _load(else_name, at), names]
+        arguments += [self.site("rest", at), _constant(guards, at)] if guards else [self.site("if", at)]
         call = support("if_", *arguments, at=at)
         run = place(ast.Expr(call), at)
         return [self._function(then_name, then, at), self._function(else_name, orelse, at), run]
@@ -189,7 +189,8 @@ class Statements(Expressions):
             stop = thunk(support("or_", *(thunk(_load(flag, node)) for flag in stops), at=node))
         name = self.fresh("body")
         names = self._names(assigned_names(body), live, node)
-        run = place(ast.Expr(support(method, subject, _load(name, node), names, stop, at=node)), node)
+        call = support(method, subject, _load(name, node), names, stop, self.site("loop", node), at=node)
+        run = place(ast.Expr(call), node)
         after = [assign(RETURNED, _constant(True, node), node)] if stops == [RETURNED] and _is_endless(node) else []
         return [*before, self._function(name, body, node, item), run, *after]
 
