@@ -45,4 +45,4 @@ def test_every_documented_name_is_an_attribute() -> None:
 
 def test_a_name_like_another_is_suggested() -> None:
     with pytest.raises(KernelAttributeError, match="tilekit has no 'tile_matmull'; did you mean `tile_matmul`"):
-        tk.tile_matmull  # noqa: B018
+        tk.tile_matmull
