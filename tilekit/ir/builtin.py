@@ -5,7 +5,8 @@ signature that it needs, and first any of the leading parameters that ``LEADING`
 
     result      types  -> type      type and shape rule; the verifier runs it again after every pass
     coerce      types  -> dtypes    the dtype that operands are converted to before anything else
-    check       handles -> None     what types cannot tell: aliasing, reads of tiles never written
+    check       handles -> None     what types cannot tell: aliasing
+    ignores     operands -> names   the tile operands that are not read, such as an accumulator scaled by zero
     reference   arrays -> array     what the op means, in NumPy; also the interpreter
     adjoint     values -> values    gradient of each differentiable operand, built from other builtins
     lower       values -> value     rewrites to more concrete builtins ...
@@ -50,6 +51,7 @@ LEADING: dict[str, tuple[str, ...]] = {
     "result": ("blocks",),
     "coerce": (),
     "check": (),
+    "ignores": (),
     "reference": ("machine", "blocks", "types"),
     "adjoint": ("cx", "grad", "op", "out"),
     "lower": ("target",),
@@ -103,6 +105,7 @@ class Builtin:
         reuses: tuple[str, ...] = (),
         carries: bool = False,
         ordered: bool = False,
+        uninitialized: bool = False,
     ) -> None:
         self.group = group
         self.operator = operator
@@ -131,6 +134,8 @@ class Builtin:
         """A region whose results are what its blocks yield, one by one."""
         self.ordered = ordered
         """Blocks that run it must run in order, as for printing."""
+        self.uninitialized = uninitialized
+        """The result holds nothing yet: reading it before a write is an error."""
 
     # Calls.
 
@@ -173,11 +178,13 @@ class Builtin:
     def _split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         operands: dict[str, Any] = {}
         attrs: dict[str, Any] = {}
+        ignored = self.ignored(given, {})
         for name, value in given.items():
             what = f"{self.name}(): {name}"
             match self.kinds[name]:
                 case Kind.OPERAND:
-                    operands[name] = self._operand(name, value, what)
+                    unread = isinstance(value, Tile) and name in ignored
+                    operands[name] = value.read(unread=True) if unread else self._operand(name, value, what)
                 case Kind.INDEX:
                     operands[name] = index_operand(value, what)
                 case Kind.TILES:
@@ -248,6 +255,10 @@ class Builtin:
 
     # What passes ask of a builtin.
 
+    def ignored(self, operands: Mapping[str, Any], attrs: Mapping[str, Any]) -> tuple[str, ...]:
+        """The tile operands that this call does not read."""
+        return tuple(self.apply("ignores", operands, attrs)) if "ignores" in self._rules else ()
+
     def has(self, kind: str) -> bool:
         return kind in self._rules
 
@@ -275,6 +286,9 @@ class Builtin:
 
     def check(self, rule: Rule) -> Rule:
         return self._declare("check", rule)
+
+    def ignores(self, rule: Rule) -> Rule:
+        return self._declare("ignores", rule)
 
     def reference(self, rule: Rule) -> Rule:
         return self._declare("reference", rule)
