@@ -28,7 +28,10 @@ def interpreted(kernel: Any, dim: Any, arguments: Sequence[Any]) -> None:
     types = {n: type_of(v, kernel.parameters[n]) for n, v in zip(kernel.parameters, arguments, strict=True)}
     function, _ = run_pipeline(kernel.trace(types, LaunchForm(True, len(grid), 32)), Target())
     for block in np.ndindex(*grid):
-        data = {n: v if isinstance(v, np.ndarray) else types[n].dtype.numpy.type(v) for n, v in zip(types, arguments)}
+        data = {
+            n: v if isinstance(v, np.ndarray) else types[n].dtype.numpy.type(v)
+            for n, v in zip(types, arguments, strict=True)
+        }
         interpret(function, data, Machine(block, grid, 32))
 
 

@@ -7,10 +7,11 @@ import tilekit as tk
 from tests.builtins.both import out, run
 from tilekit.errors import KernelTypeError, KernelValueError, UninitializedError
 
+Floats, Ints, Bools = tk.array1d[tk.float32], tk.array1d[tk.int32], tk.array1d[tk.bool]
+
 
 @tk.kernel
-def filled(v: int, f: tk.array1d[tk.float32], i: tk.array1d[tk.int32], b: tk.array1d[tk.bool], h: tk.array1d[tk.float16],
-           u: tk.array1d[tk.uint8]):  # fmt: skip
+def filled(v: int, f: Floats, i: Ints, b: Bools, h: tk.array1d[tk.float16], u: tk.array1d[tk.uint8]):
     tk.tile_store(f, tk.tile_full(shape=2, value=1.5))
     tk.tile_store(f, tk.tile_full(shape=2, value=v, dtype=float), offset=2)
     tk.tile_store(f, tk.tile_ones(shape=2), offset=4)

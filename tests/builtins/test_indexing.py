@@ -204,7 +204,7 @@ T = tk.tile_zeros(shape=(4, 6))
         (lambda: tk.tile_view(T, (slice(1), 0), (1, 1)), KernelValueError, "leave shape out"),
         (lambda: tk.tile_reshape(T, (5, -1)), KernelValueError, "24 elements, which do not fit"),
         (lambda: tk.tile_reshape(T, (-1, -1)), KernelValueError, "only one extent may be -1"),
-        (lambda: tk.tile_reshape(T.T, 24), KernelTypeError, "no strides: its tile is not contiguous; copy it first"),
+        (lambda: tk.tile_reshape(T.T, 24), KernelTypeError, "no strides, as its tile is not contiguous; copy it with"),
         (lambda: tk.tile_squeeze(T, 0), KernelValueError, "axis 0 of a tile<4x6xf32> has extent 4, not 1"),
         (lambda: tk.tile_squeeze(T, 2), KernelIndexError, "axis 2 is outside the 2 axes"),
         (lambda: tk.tile_broadcast(T, (4, 7)), KernelValueError, "has extent 6, which cannot become 7"),

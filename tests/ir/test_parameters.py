@@ -1,5 +1,6 @@
 import collections.abc
 import inspect
+import re
 import typing
 from typing import Any, Optional
 
@@ -18,6 +19,11 @@ TYPE = float
 
 def parse(annotation: Any, **options: Any) -> Any:
     return parse_annotation(annotation, globals(), {}, "x", "kernel 'k'", **options)
+
+
+def _label(value: object) -> str:
+    """A test id that is the same in every process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", str(value))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +61,7 @@ def parse(annotation: Any, **options: Any) -> Any:
         ("'tk.array2d[TYPE]'", ArrayAnnotation(float32, 2)),
         ("wp.array(dtype=float, ndim=2)", ArrayAnnotation(float32, 2)),
     ],
-    ids=str,
+    ids=_label,
 )
 def test_meaning(annotation: Any, meaning: Any) -> None:
     assert parse(annotation) == meaning
@@ -88,7 +94,7 @@ def test_meaning(annotation: Any, meaning: Any) -> None:
         (wp.indexedarray[float], KernelNotImplementedError, "Warp's IndexedArrayAnnotation is not supported"),
         (wp.Float, KernelNotImplementedError, "write Any"),
     ],
-    ids=str,
+    ids=_label,
 )
 def test_refused(annotation: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error) as caught:

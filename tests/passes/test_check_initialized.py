@@ -55,7 +55,7 @@ def never_in_loop(n: int, x: tk.array1d[float]):
 
 @tk.kernel
 def made_in_loop(n: int, x: tk.array1d[float]):
-    for i in range(n):
+    for _i in range(n):
         t = tk.tile_empty(shape=4)
         tk.tile_store(x, t)
         t[0] = 1.0
@@ -65,7 +65,7 @@ def made_in_loop(n: int, x: tk.array1d[float]):
 def carried(n: int, x: tk.array1d[float]):
     t = tk.tile_empty(shape=4)
     u = tk.tile_empty(shape=4)
-    for i in range(n):
+    for _i in range(n):
         v = t
         t = u
         u = v

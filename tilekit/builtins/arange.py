@@ -55,8 +55,8 @@ def tile_arange(*args: Any, dtype: Any = None, storage: str = "register") -> Til
     """The numbers from ``start`` to before ``stop`` in steps: ``tile_arange([start,] stop[, step])``.
 
     Args:
-        args: ``stop``, or ``start, stop``, or ``start, stop, step``; compile-time constants. ``start`` is 0 and ``step``
-            1 where left out.
+        args: ``stop``, or ``start, stop``, or ``start, stop, step``; compile-time constants. ``start`` is 0 and
+            ``step`` 1 where left out.
         dtype: Integer or floating dtype of the tile, float32 by default.
         storage: A hint, ``"register"`` or ``"shared"``; without meaning on the CPU.
 

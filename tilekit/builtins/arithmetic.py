@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.errors import KernelTypeError
-from tilekit.ir.builtin import Builtin, builtin
+from tilekit.ir.builtin import Builtin, builtin, parameter_names
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.types import ScalarType, bool_
 
@@ -45,7 +45,7 @@ def need(type: ScalarType, kinds: str, name: str) -> ScalarType:
 
 
 def _same_type(declared: Builtin, kinds: str = "iuf") -> None:
-    first = declared.operand_names[0]
+    first = parameter_names(declared.__wrapped__)[0]
 
     if first == "a":
 
@@ -165,6 +165,24 @@ def _mod(a: Any, b: Any) -> Any:
     return np.fmod(a, b)
 
 
+add.adjoint(lambda grad: {"a": grad, "b": grad})
+sub.adjoint(lambda grad: {"a": grad, "b": lambda: -grad})
+
+
+@mul.adjoint
+def _mul_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    return {"a": lambda: grad * cx.widen(value("b")), "b": lambda: grad * cx.widen(value("a"))}
+
+
+@div.adjoint
+def _div_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    def second() -> Any:
+        b = cx.widen(value("b"))
+        return -(grad * cx.widen(value("a"))) / (b * b)
+
+    return {"a": lambda: grad / cx.widen(value("b")), "b": second}
+
+
 @elementwise("neg")
 def neg(x: Number) -> Number:
     """Change the sign.
@@ -191,6 +209,8 @@ _same_type(neg)
 _same_type(pos)
 neg.reference(lambda x: np.negative(x))
 pos.reference(lambda x: x)
+neg.adjoint(lambda grad: {"x": lambda: -grad})
+pos.adjoint(lambda grad: {"x": grad})
 
 
 def _comparison(operator: str) -> Callable[..., Builtin]:

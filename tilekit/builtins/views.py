@@ -9,6 +9,7 @@ import numpy as np
 from tilekit.codegen.checks import require
 from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError
 from tilekit.ir.builtin import builtin
+from tilekit.ir.gradients import no_gradient
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.operands import common_dtype
 from tilekit.ir.types import ScalarType, TileType, int32
@@ -58,6 +59,16 @@ def _view_ignores() -> tuple[str, ...]:
     return ("base",)  # a view of a tile that was never written is one as well
 
 
+@view_of.adjoint
+def _view_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, Any]:
+    def base() -> Any:
+        if map.overlaps_itself():
+            return no_gradient("several elements of the view are one element of the tile; a sum over them is needed")
+        return view_replace(cx.zeros("base"), grad, value("offset"), map)
+
+    return {"base": base}
+
+
 @builtin(operator="view=", reuses=("base",), cooperative=True)
 def view_replace(base: Tile, value: Tile, offset: Scalar | None, map: ViewMap) -> Tile:
     """A tile with the elements that a map names replaced by those of another tile."""
@@ -92,6 +103,14 @@ def _replace_emit(cx: Any, results: Any, base: Any, value: Any, offset: str | No
     part = cx.viewed(target, map, offset)
     with cx.each_element(part) as index:
         cx.line(f"{part.at(index)} = {value.at(index)};")
+
+
+@view_replace.adjoint
+def _replace_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, Any]:
+    return {
+        "base": lambda: view_replace(grad, cx.zeros("value"), value("offset"), map),
+        "value": lambda: view_of(grad, value("offset"), map),
+    }
 
 
 @builtin(operator="view=number", reuses=("base",), cooperative=True)

@@ -8,17 +8,24 @@ signature that it needs, and first any of the leading parameters that ``LEADING`
     check       handles -> None     what types cannot tell: aliasing
     ignores     operands -> names   the tile operands that are not read, such as an accumulator scaled by zero
     reference   arrays -> array     what the op means, in NumPy; also the interpreter
-    adjoint     values -> values    gradient of each differentiable operand, built from other builtins
+    adjoint     values -> values    gradient of each float operand, built from other builtins
     lower       values -> value     rewrites to more concrete builtins ...
     emit        names  -> code      ... or writes C++; exactly one of the two
 
 ``types`` are the types of the results in ``reference`` and of the operands, by name, in ``emit``.
+
+An ``adjoint`` rule gets the gradient of the (first) result, ``value(name)``, which recomputes an operand in the adjoint
+function, and ``result()``, which recomputes the result. It answers with a gradient for each operand, by name: a value,
+``0`` for one that is exactly zero, ``no_gradient("why")``, or a function giving one of these, called only where the
+operand's gradient is wanted; a tuple of them for a tuple of operands. ``cx`` is ``passes.differentiate.Adjoint``.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -53,7 +60,7 @@ LEADING: dict[str, tuple[str, ...]] = {
     "check": (),
     "ignores": (),
     "reference": ("machine", "blocks", "types"),
-    "adjoint": ("cx", "grad", "op", "out"),
+    "adjoint": ("cx", "grad", "value", "result"),
     "lower": ("target",),
     "emit": ("cx", "results", "blocks", "types"),
 }
@@ -61,7 +68,51 @@ LEADING: dict[str, tuple[str, ...]] = {
 OPERAND_KINDS = (Kind.OPERAND, Kind.INDEX, Kind.TILES)
 
 
-class Builtin:
+@dataclass(eq=False)
+class Properties:
+    """What passes may ask of an op without knowing its name."""
+
+    group: str = "internal"
+    """The chapter of the reference that documents it; internal ones are not public."""
+    operator: str | None = None
+    """The Python operator, or step of the frontend, that means it."""
+    elementwise: bool = False
+    """Scalar arithmetic: applied to tiles, it is mapped over their elements."""
+    cooperative: bool = False
+    """All lanes of the block take part, so it must not stand under a per-lane condition."""
+    unify: tuple[str, ...] = ()
+    """Operands that must share one dtype."""
+    updates: str | None = None
+    """The tile operand that is rebound to the (first) result."""
+    reads: tuple[str, ...] = ()
+    """Array operands that are read."""
+    writes: tuple[str, ...] = ()
+    """Array operands that are written."""
+    atomics: tuple[str, ...] = ()
+    """Array operands that are updated atomically."""
+    side_effect: bool = False
+    """It does more than yield its results, so it is never dropped."""
+    ordered: bool = False
+    """Blocks that run it must run in order, as for printing."""
+    lane: bool = False
+    """The result differs between lanes whatever the operands."""
+    observes_lanes: bool = False
+    """A kernel that contains it depends on the number of lanes."""
+    view: bool = False
+    """The result is other coordinates over the first operand's storage."""
+    contraction: tuple[str, ...] = ()
+    """The operands a, b, accumulator of a matrix product."""
+    linear_in: tuple[str, ...] = ()
+    """Operands in which the result is linear."""
+    reuses: tuple[str, ...] = ()
+    """Tile operands whose storage the result may take over."""
+    carries: bool = False
+    """A region whose results are what its blocks yield, one by one."""
+    uninitialized: bool = False
+    """The result holds nothing yet: reading it before a write is an error."""
+
+
+class Builtin(Properties):
     """A declared operation: a call records an op while a kernel is traced, and computes at once otherwise."""
 
     def __init__(self, signature: Callable[..., Any], **properties: Any) -> None:
@@ -70,72 +121,37 @@ class Builtin:
         self.__doc__ = signature.__doc__
         self.__wrapped__ = signature
         self.__module__ = signature.__module__
-        self.signature = inspect.signature(signature, eval_str=True)
-        parameters = self.signature.parameters.values()
-        self.kinds = {parameter.name: kind_of(parameter.annotation) for parameter in parameters}
-        self.accepted = {parameter.name: accepts(parameter.annotation) for parameter in parameters}
-        self.optional = {p.name for p in parameters if p.default is None or allows_none(p.annotation)}
-        self.operand_names = tuple(name for name, kind in self.kinds.items() if kind in OPERAND_KINDS)
         self._rules: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
         self.no_adjoint: str | None = None
-        self._set_properties(**properties)
+        super().__init__(**properties)
         if self.name in REGISTRY:
             raise ValueError(f"builtin {self.name!r} is declared twice")
         REGISTRY[self.name] = self
         if self.operator is not None:
             handles.OPERATORS[self.operator] = self
 
-    def _set_properties(
-        self,
-        group: str = "internal",
-        operator: str | None = None,
-        elementwise: bool = False,
-        cooperative: bool = False,
-        unify: tuple[str, ...] = (),
-        updates: str | None = None,
-        reads: tuple[str, ...] = (),
-        writes: tuple[str, ...] = (),
-        atomics: tuple[str, ...] = (),
-        side_effect: bool = False,
-        lane: bool = False,
-        observes_lanes: bool = False,
-        view: bool = False,
-        contraction: tuple[str, ...] = (),
-        linear_in: tuple[str, ...] = (),
-        reuses: tuple[str, ...] = (),
-        carries: bool = False,
-        ordered: bool = False,
-        uninitialized: bool = False,
-    ) -> None:
-        self.group = group
-        self.operator = operator
-        self.elementwise = elementwise
-        """Scalar arithmetic: applied to tiles, it is mapped over their elements."""
-        self.cooperative = cooperative
-        """All lanes of the block take part, so it must not stand under a per-lane condition."""
-        self.unify = unify
-        """Operands that must share one dtype."""
-        self.updates = updates
-        """The tile operand that is rebound to the (first) result."""
-        self.reads, self.writes, self.atomics = reads, writes, atomics
-        """Array operands that are read, written, updated atomically."""
-        self.side_effect = side_effect
-        self.lane = lane
-        """The result differs between lanes whatever the operands."""
-        self.observes_lanes = observes_lanes
-        self.view = view
-        """The result is other coordinates over the first operand's storage."""
-        self.contraction = contraction
-        """The operands a, b, accumulator of a matrix product."""
-        self.linear_in = linear_in
-        self.reuses = reuses
-        """Tile operands whose storage the result may take over."""
-        self.carries = carries
-        """A region whose results are what its blocks yield, one by one."""
-        self.ordered = ordered
-        """Blocks that run it must run in order, as for printing."""
-        self.uninitialized = uninitialized
-        """The result holds nothing yet: reading it before a write is an error."""
+    # The signature, read at the first use: there are hundreds of builtins, and a program calls a few.
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        return inspect.signature(self.__wrapped__, eval_str=True)
+
+    @cached_property
+    def kinds(self) -> dict[str, Kind]:
+        return {name: kind_of(parameter.annotation) for name, parameter in self.signature.parameters.items()}
+
+    @cached_property
+    def accepted(self) -> dict[str, tuple[type, ...]]:
+        return {name: accepts(parameter.annotation) for name, parameter in self.signature.parameters.items()}
+
+    @cached_property
+    def optional(self) -> set[str]:
+        parameters = self.signature.parameters.values()
+        return {p.name for p in parameters if p.default is None or allows_none(p.annotation)}
+
+    @cached_property
+    def operand_names(self) -> tuple[str, ...]:
+        return tuple(name for name, kind in self.kinds.items() if kind in OPERAND_KINDS)
 
     # Calls.
 
@@ -151,7 +167,7 @@ class Builtin:
             if any(isinstance(given[name], Tile) for name in self.operand_names):
                 return handles.OPERATORS["map"](self, *given.values())
             numbers = [given[name] for name in self.operand_names]
-            if all(isinstance(number, int | float) for number in numbers):
+            if len(numbers) == len(given) and all(isinstance(number, int | float) for number in numbers):
                 return self._fold(numbers)
         operands, attrs = self._split(given)
         operands = self._coerce(operands, attrs, given)
@@ -303,6 +319,7 @@ class Builtin:
         return self._declare("emit", rule)
 
     def has_no_adjoint(self, reason: str) -> None:
+        """Declare that gradients cannot flow through this op, and why; reaching one is then an error."""
         self.no_adjoint = reason
 
     def missing_rules(self) -> list[str]:
@@ -313,15 +330,20 @@ class Builtin:
         return missing
 
     def _declare(self, kind: str, rule: Rule) -> Rule:
-        names = tuple(inspect.signature(rule).parameters)
-        known = {*LEADING[kind], *self.signature.parameters}
+        names = parameter_names(rule)
+        known = {*LEADING[kind], *parameter_names(self.__wrapped__)}
         if unknown := [name for name in names if name not in known]:
-            raise TypeError(f"{self.name}.{kind} takes {unknown}, which {self.name}{self.signature} lacks")
+            raise TypeError(f"{self.name}.{kind} takes {unknown}, which {self.name} lacks")
         self._rules[kind] = (rule, names)
         return rule
 
     def __repr__(self) -> str:
         return f"<builtin {self.name}{self.signature}>"
+
+
+def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 EAGER: Any = None
@@ -336,7 +358,7 @@ def set_eager(context: Any) -> None:
 def builtin(**properties: Any) -> Callable[[Callable[..., Any]], Builtin]:
     """Declare a builtin from a typed signature whose docstring is its user documentation.
 
-    The properties are those of ``Builtin._set_properties``: what passes may ask of an op without knowing its name.
+    The keyword arguments are the fields of :class:`Properties`.
     """
     return lambda signature: Builtin(signature, **properties)
 

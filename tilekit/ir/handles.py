@@ -185,7 +185,7 @@ class Tile(Arithmetic):
         if composed is None:
             raise fail(
                 KernelTypeError(
-                    "this view has no strides: its tile is not contiguous; copy it first with tk.tile_astype(t, t.dtype)"
+                    "this view has no strides, as its tile is not contiguous; copy it with tk.tile_astype(t, t.dtype)"
                 )
             )
         tile = cls.__new__(cls)
