@@ -54,7 +54,7 @@ LEADING: dict[str, tuple[str, ...]] = {
     "check": (),
     "reference": ("machine", "blocks", "types"),
     "adjoint": ("cx", "grad", "op", "out"),
-    "lower": ("target",),
+    "lower": ("target", "lane", "lanes"),
     "emit": ("cx", "results", "blocks", "types"),
 }
 
@@ -91,6 +91,8 @@ class Properties:
     """The result differs between lanes whatever the operands."""
     observes_lanes: bool = False
     """A kernel that contains it depends on the number of lanes."""
+    per_lane: tuple[str, ...] = ()
+    """Operands of a cooperative op that may differ between lanes; ``lower`` gets the tile of their values."""
     view: bool = False
     """The result is other coordinates over the first operand's storage."""
     contraction: tuple[str, ...] = ()
