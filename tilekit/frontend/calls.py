@@ -7,14 +7,14 @@ import functools
 import math
 import sys
 from collections.abc import Callable
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
 from tilekit.errors import KernelNotImplementedError, KernelSyntaxError, KernelTypeError, TilekitError
 from tilekit.frontend.source import read_source, register_code
-from tilekit.frontend.syntax import rewrite_function
+from tilekit.frontend.syntax import FACTORY, rewrite_function
 from tilekit.ir.builtin import REGISTRY, Builtin
 from tilekit.ir.context import Concrete, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
@@ -47,7 +47,7 @@ def is_traced(value: Any) -> bool:
 _PYTHON: dict[Any, str] = {
     builtins.min: "min", builtins.max: "max", builtins.abs: "abs", builtins.len: "len", builtins.print: "print",
     builtins.int: "int", builtins.float: "float", builtins.bool: "bool", builtins.range: "range",
-    builtins.pow: "pow", builtins.round: "round",
+    builtins.pow: "pow", builtins.round: "round", builtins.reversed: "reversed",
 }  # fmt: skip
 
 
@@ -159,11 +159,11 @@ class Rewritten:
 
     def __init__(self, function: FunctionType) -> None:
         source = read_source(function)
-        code = compile(rewrite_function(source), source.file, "exec", dont_inherit=True)
+        code = renamed(compile(rewrite_function(source), source.file, "exec", dont_inherit=True), function)
         register_code(code, function.__name__)
         namespace: dict[str, Any] = {}
         exec(code, function.__globals__, namespace)
-        self.factory = namespace["__factory"]
+        self.factory = namespace[FACTORY]
         self.source = source
 
     def bind(self, function: FunctionType, support: Any) -> Callable[..., Any]:
@@ -172,6 +172,13 @@ class Rewritten:
         bound.__defaults__ = function.__defaults__
         bound.__kwdefaults__ = function.__kwdefaults__
         return bound
+
+
+def renamed(code: CodeType, function: FunctionType) -> CodeType:
+    """The code with the user's function name on all that was made of it, as tracebacks show it."""
+    constants = tuple(renamed(item, function) if isinstance(item, CodeType) else item for item in code.co_consts)
+    names = {"co_name": function.__name__, "co_qualname": function.__qualname__}
+    return code.replace(co_consts=constants, **({} if code.co_name.endswith("comp>") else names))
 
 
 class Missing:
@@ -190,9 +197,11 @@ _stack: list[Any] = []
 
 
 def rewritten(function: FunctionType) -> Rewritten:
-    found = _rewritten.get(function.__code__)
+    # By identity: equal codes of two files would share one function's globals. The entry keeps both alive.
+    key = id(function.__code__), id(function.__globals__)
+    found = _rewritten.get(key)
     if found is None:
-        found = _rewritten[function.__code__] = Rewritten(function)
+        found = _rewritten[key] = Rewritten(function)
     return found
 
 
