@@ -61,7 +61,7 @@ LEADING: dict[str, tuple[str, ...]] = {
     "ignores": (),
     "reference": ("machine", "blocks", "types"),
     "adjoint": ("cx", "grad", "value", "result"),
-    "lower": ("target",),
+    "lower": ("target", "lane", "lanes"),
     "emit": ("cx", "results", "blocks", "types"),
 }
 
@@ -98,6 +98,8 @@ class Properties:
     """The result differs between lanes whatever the operands."""
     observes_lanes: bool = False
     """A kernel that contains it depends on the number of lanes."""
+    per_lane: tuple[str, ...] = ()
+    """Operands of a cooperative op that may differ between lanes; ``lower`` gets the tile of their values."""
     view: bool = False
     """The result is other coordinates over the first operand's storage."""
     contraction: tuple[str, ...] = ()
