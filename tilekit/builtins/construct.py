@@ -21,7 +21,7 @@ def check_storage(storage: str, name: str) -> None:
         raise KernelValueError(f"{name}: storage must be 'register' or 'shared', got {storage!r}")
 
 
-@builtin(group=GROUP, cooperative=True)
+@builtin(group=GROUP, operator="full", cooperative=True)
 def tile_full(shape: Shape, value: Scalar, dtype: DTypeLike = None, storage: str = "register") -> Tile:  # type: ignore[assignment]
     """A tile with every element the same.
 
@@ -63,6 +63,11 @@ def _full_emit(cx: Any, results: Any, value: str) -> None:
     tile = cx.tile(results[0])
     with cx.each_element(tile) as index:
         cx.line(f"{tile.at(index)} = {value};")
+
+
+@tile_full.adjoint
+def _full_adjoint(cx: Any, grad: Any) -> dict[str, Any]:
+    return {"value": lambda: cx.sum(grad)}
 
 
 def tile_zeros(shape: Any, dtype: Any = float32, storage: str = "register") -> Tile:

@@ -7,10 +7,17 @@ from typing import Any
 
 from tilekit.errors import KernelTypeError
 from tilekit.ir.builtin import builtin
-from tilekit.ir.core import Block
+from tilekit.ir.core import Block, Const
 from tilekit.ir.handles import Scalar
-from tilekit.ir.operands import Tiles
+from tilekit.ir.operands import BOOL, Tiles
 from tilekit.ir.types import ScalarType, Type, bool_
+
+
+
+def datum(value: Any, type: ScalarType = BOOL) -> Any:
+    """A handle or number as an operand."""
+    return value.datum if isinstance(value, Scalar) else Const(type, value)
+
 
 Run = Callable[..., tuple[Any, ...]]
 
@@ -54,6 +61,11 @@ def _if_emit(cx: Any, results: Any, test: str, blocks: tuple[Block, ...]) -> Non
             cx.block(blocks[1], results)
 
 
+@if_else.adjoint
+def _if_adjoint(cx: Any, value: Any) -> None:
+    cx.reverse_branches(lambda blocks: if_else.record({"test": datum(value("test"))}, {}, blocks))
+
+
 @builtin(carries=True)
 def for_range(start: Scalar, stop: Scalar, step: Scalar, init: Tiles) -> Any:
     """Run a block for each index in the range; its parameters are the index and what it carries."""
@@ -90,6 +102,24 @@ def _for_emit(cx: Any, results: Any, start: str, stop: str, step: str, init: Any
         cx.block(blocks[0], blocks[0].params[1:])
 
 
+@for_range.adjoint
+def _for_adjoint(cx: Any, value: Any) -> None:
+    """The same indices from the last to the first."""
+    start, stop, step = value("start"), value("stop"), value("step")
+    if not isinstance(step, int):
+        raise cx.refuse("its step is only known at run time")
+    if isinstance(start, int) and isinstance(stop, int):
+        indices = range(start, stop, step)[::-1]
+        bounds = [indices.start, indices.stop, indices.step]
+    else:
+        away = 1 if step > 0 else -1
+        count = stop - start if step in (1, -1) else (stop - start + (step - away)) / step * step
+        bounds = [start + count - step if step not in (1, -1) else stop - step, start - step, -step]
+    type = cx.op.operands["start"].type
+    operands = {name: datum(bound, type) for name, bound in zip(("start", "stop", "step"), bounds, strict=True)}
+    cx.reverse_loop(lambda init, block: for_range.record({**operands, "init": init}, {}, (block,)))
+
+
 @builtin(carries=True)
 def while_loop(test: Scalar, init: Tiles) -> Any:
     """Run a block while a condition holds; it yields the next condition, then what it carries."""
@@ -119,3 +149,6 @@ def _while_emit(cx: Any, results: Any, test: str, init: Any, blocks: tuple[Block
     go = cx.hold("bool", test, constant=False)
     with cx.braces(f"while ({go})"):
         cx.block(blocks[0], (go, *blocks[0].params))
+
+
+while_loop.has_no_adjoint("how often it runs is only known while it runs; use 'for ... in range(...)' without break")

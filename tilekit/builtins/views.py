@@ -8,6 +8,7 @@ import numpy as np
 
 from tilekit.errors import KernelTypeError, KernelValueError
 from tilekit.ir.builtin import builtin
+from tilekit.ir.gradients import no_gradient
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.types import ScalarType, TileType
 from tilekit.ir.views import ViewMap
@@ -54,6 +55,16 @@ def _view_emit(cx: Any, results: Any, base: Any, offset: str | None, map: ViewMa
     cx.alias(results[0], base, map, offset)
 
 
+@view_of.adjoint
+def _view_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, Any]:
+    def base() -> Any:
+        if map.overlaps_itself():
+            return no_gradient("several elements of the view are one element of the tile; a sum over them is needed")
+        return view_replace(cx.zeros("base"), grad, value("offset"), map)
+
+    return {"base": base}
+
+
 @builtin(operator="view=", reuses=("base",), cooperative=True)
 def view_replace(base: Tile, value: Tile, offset: Scalar | None, map: ViewMap) -> Tile:
     """A tile with the elements that a map names replaced by those of another tile."""
@@ -84,6 +95,14 @@ def _replace_emit(cx: Any, results: Any, base: Any, value: Any, offset: str | No
     part = cx.viewed(target, map, offset)
     with cx.each_element(part) as index:
         cx.line(f"{part.at(index)} = {value.at(index)};")
+
+
+@view_replace.adjoint
+def _replace_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, Any]:
+    return {
+        "base": lambda: view_replace(grad, cx.zeros("value"), value("offset"), map),
+        "value": lambda: view_of(grad, value("offset"), map),
+    }
 
 
 def tile_transpose(a: Tile) -> Tile:

@@ -37,7 +37,18 @@ def place(node: Any, at: ast.AST) -> Any:
     for item in ast.walk(node):
         if isinstance(item, ast.expr | ast.stmt | ast.arg | ast.keyword) and not hasattr(item, "lineno"):
             ast.copy_location(item, at)
+            _keep_to_first_line(item, at)
     return node
+
+
+def _keep_to_first_line(item: Any, at: Any) -> None:
+    """What stands for a statement of several lines stands at its head: Python names the last line of a call's target."""
+    if getattr(at, "end_lineno", None) in (None, at.lineno):
+        return
+    head = getattr(at, "iter", None) or getattr(at, "test", None)
+    fits = head is not None and head.end_lineno == at.lineno
+    item.end_lineno = at.lineno
+    item.end_col_offset = head.end_col_offset if fits else at.col_offset + 1
 
 
 def thunk(value: ast.expr) -> ast.Lambda:

@@ -7,11 +7,16 @@ signature that it needs, and first any of the leading parameters that ``LEADING`
     coerce      types  -> dtypes    the dtype that operands are converted to before anything else
     check       handles -> None     what types cannot tell: aliasing, reads of tiles never written
     reference   arrays -> array     what the op means, in NumPy; also the interpreter
-    adjoint     values -> values    gradient of each differentiable operand, built from other builtins
+    adjoint     values -> values    gradient of each float operand, built from other builtins
     lower       values -> value     rewrites to more concrete builtins ...
     emit        names  -> code      ... or writes C++; exactly one of the two
 
 ``types`` are the types of the results in ``reference`` and of the operands, by name, in ``emit``.
+
+An ``adjoint`` rule gets the gradient of the (first) result, ``value(name)``, which recomputes an operand in the adjoint
+function, and ``result()``, which recomputes the result. It answers with a gradient for each operand, by name: a value,
+``0`` for one that is exactly zero, ``no_gradient("why")``, or a function giving one of these, called only where the
+operand's gradient is wanted; a tuple of them for a tuple of operands. ``cx`` is ``passes.differentiate.Adjoint``.
 """
 
 from __future__ import annotations
@@ -53,7 +58,7 @@ LEADING: dict[str, tuple[str, ...]] = {
     "coerce": (),
     "check": (),
     "reference": ("machine", "blocks", "types"),
-    "adjoint": ("cx", "grad", "op", "out"),
+    "adjoint": ("cx", "grad", "value", "result"),
     "lower": ("target",),
     "emit": ("cx", "results", "blocks", "types"),
 }
@@ -301,6 +306,7 @@ class Builtin(Properties):
         return self._declare("emit", rule)
 
     def has_no_adjoint(self, reason: str) -> None:
+        """Declare that gradients cannot flow through this op, and why; reaching one is then an error."""
         self.no_adjoint = reason
 
     def missing_rules(self) -> list[str]:
