@@ -207,7 +207,7 @@ class Tracing:
     @staticmethod
     def _guarded(gone: Scalar, body: Body, item: Any, names: Names, site: Site | None) -> None:
         """One unrolled iteration after a ``break`` that may have happened."""
-        each = joins.each(site)
+        each = None if site is None else joins.each_of(site)
         trace_if(OPERATORS["not"](gone), lambda: body(item), lambda: None, names, (body,), site=each)
 
     @staticmethod

@@ -245,7 +245,7 @@ class Builtin(Properties):
             return operand
         type = operand.type
         if isinstance(operand, Const):
-            return operand if wanted.weak and type.weak else convert_constant(operand, wanted.dtype, self.spelled)
+            return operand if type == wanted else convert_constant(operand, wanted.dtype, self.spelled)
         if type.dtype == wanted.dtype or isinstance(type, TileType):
             return operand
         return operand_of(handles.OPERATORS["cast"](wrap(operand), wanted.dtype), name)
