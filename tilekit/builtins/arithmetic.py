@@ -165,6 +165,24 @@ def _mod(a: Any, b: Any) -> Any:
     return np.fmod(a, b)
 
 
+add.adjoint(lambda grad: {"a": grad, "b": grad})
+sub.adjoint(lambda grad: {"a": grad, "b": lambda: -grad})
+
+
+@mul.adjoint
+def _mul_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    return {"a": lambda: grad * cx.widen(value("b")), "b": lambda: grad * cx.widen(value("a"))}
+
+
+@div.adjoint
+def _div_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    def second() -> Any:
+        b = cx.widen(value("b"))
+        return -(grad * cx.widen(value("a"))) / (b * b)
+
+    return {"a": lambda: grad / cx.widen(value("b")), "b": second}
+
+
 @elementwise("neg")
 def neg(x: Number) -> Number:
     """Change the sign.
@@ -191,6 +209,8 @@ _same_type(neg)
 _same_type(pos)
 neg.reference(lambda x: np.negative(x))
 pos.reference(lambda x: x)
+neg.adjoint(lambda grad: {"x": lambda: -grad})
+pos.adjoint(lambda grad: {"x": grad})
 
 
 def _comparison(operator: str) -> Callable[..., Builtin]:

@@ -39,6 +39,11 @@ def _emit(cx: Any, x: str, dtype: DType) -> str:
     return f"tk::cast<{cx.scalar(ScalarType(dtype))}>({x})"
 
 
+@cast.adjoint
+def _adjoint(grad: Any) -> dict[str, Any]:
+    return {"x": grad}
+
+
 def convert(value: Any, dtype: DType) -> Any:
     """What ``tk.float32(x)`` does: a cast in a kernel, a NumPy scalar elsewhere."""
     if isinstance(value, Scalar | Tile):

@@ -138,6 +138,8 @@ def same(a: Any, b: Any) -> bool:
         return a.datum is b.datum
     if isinstance(a, Scalar | Tile | Array | BoundTile) or isinstance(b, Scalar | Tile | Array | BoundTile):
         return isinstance(a, Scalar) and isinstance(b, Scalar) and a.datum is b.datum
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
     try:
         return type(a) is type(b) and bool(a == b)
     except Exception:

@@ -12,6 +12,7 @@ from types import CellType
 from typing import Any
 
 from tilekit.errors import KernelTypeError
+from tilekit.frontend import joins
 from tilekit.frontend.merge import UNBOUND, Slot, Unmergeable, bound, carried_slot, merge
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.context import Builder, active, building, fail, using
@@ -111,7 +112,14 @@ class _Branch:
     tiles: list[Any]
 
 
-def trace_if(test: Scalar, then: Body, orelse: Body, names: Names, sources: tuple[Body, ...] = ()) -> None:
+def trace_if(
+    test: Scalar,
+    then: Body,
+    orelse: Body,
+    names: Names,
+    sources: tuple[Body, ...] = (),
+    site: joins.Site | None = None,
+) -> None:
     """Record both branches and select what they change; ``sources`` hold the cells of ``names``."""
     cells = Cells(names, *(sources or (then, orelse)))
     before, tiles = cells.read(), Snapshot.take()
@@ -127,6 +135,8 @@ def trace_if(test: Scalar, then: Body, orelse: Body, names: Names, sources: tupl
         tiles.restore()
         cells.write(before)
     slots = {name: _merge_name(name, before[name], *(side.names[name] for side in sides)) for name in cells.cells}
+    for name, slot in slots.items():
+        joins.record(site, name, slot, [side.names[name] for side in sides])
     changed = [i for i, (_, old) in enumerate(tiles.tiles) if any(side.tiles[i] is not old for side in sides)]
     yields: tuple[list[Any], list[Any]] = ([], [])
     for index, side in enumerate(sides):
@@ -166,7 +176,8 @@ def _types(operand: Any) -> Any:
 class Loop:
     """Traces a loop's body, again where a carried literal turns out to need another dtype."""
 
-    def __init__(self, names: Names, *bodies: Body) -> None:
+    def __init__(self, names: Names, *bodies: Body, site: joins.Site | None = None) -> None:
+        self.site = site
         self.cells = Cells(names, *bodies)
         self.before = self.cells.read()
         self.tiles = Snapshot.take()
@@ -205,6 +216,8 @@ class Loop:
             again = [name for name, slot in slots.items() if self._mismatch(name, slot, after[name])]
             if again:
                 return None
+            for name, slot in slots.items():
+                joins.record(self.site, name, slot, [self.before[name], after[name]])
             finals = [datum for name in list(slots) for datum in self._leave(slots, name, after[name], builder)]
             finals += self.tiles.values()
         params = [*leading, *(p for slot in slots.values() for p in slot.params), *held]

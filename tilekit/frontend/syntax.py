@@ -17,6 +17,8 @@ from tilekit.frontend.source import Source
 
 RETURNED = "__returned"
 RESULT = "__result"
+FACTORY = "__factory"
+FUNCTION = "__function"
 
 _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
     ast.Try: ("'try'", "kernels have no exceptions; test the condition instead"),
@@ -90,7 +92,7 @@ class Statements(Expressions):
         """``if not (returned or broken or continued): rest``."""
         flags = [RETURNED, *(self.loops[-1] if self.loops else ())]
         gone = support("or_", *(thunk(_load(flag, after)) for flag in flags), at=after)
-        return self._branch(support("not_", gone, at=after), self.body(rest), [], after)
+        return self._branch(support("not_", gone, at=after), self.body(rest), [], after, "rest")
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         if type(node) in _REFUSED:
@@ -104,10 +106,13 @@ class Statements(Expressions):
         test = self.visit(node.test)
         return self._branch(test, self.body(node.body), self.body(node.orelse), node)
 
-    def _branch(self, test: ast.expr, then: list[ast.stmt], orelse: list[ast.stmt], at: ast.stmt) -> list[ast.stmt]:
+    def _branch(
+        self, test: ast.expr, then: list[ast.stmt], orelse: list[ast.stmt], at: ast.stmt, kind: str = "if"
+    ) -> list[ast.stmt]:
         names = assigned_names([*then, *orelse])
         then_name, else_name = self.fresh("then"), self.fresh("else")
-        call = support("if_", test, _load(then_name, at), _load(else_name, at), self._names(names, at), at=at)
+        sides = (_load(then_name, at), _load(else_name, at))
+        call = support("if_", test, *sides, self._names(names, at), self.site(kind, at), at=at)
         run = place(ast.Expr(call), at)
         return [self._function(then_name, then, at), self._function(else_name, orelse, at), run]
 
@@ -126,17 +131,19 @@ class Statements(Expressions):
 
     # Loops.
 
-    def visit_For(self, node: ast.For) -> list[ast.stmt]:
+    def refuse_else(self, node: ast.For | ast.While) -> None:
         if node.orelse:
             raise self.refuse(node.orelse[0], "'else' of a loop", "set a flag in the loop and test it after")
+
+    def visit_For(self, node: ast.For) -> list[ast.stmt]:
+        self.refuse_else(node)
         item = self.fresh("item")
         target = place(ast.Assign([node.target], _load(item, node.target)), node.target)
         iterable = self.visit(node.iter)
         return self._loop(node, "for_", iterable, [target], item)
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
-        if node.orelse:
-            raise self.refuse(node.orelse[0], "'else' of a loop", "set a flag in the loop and test it after")
+        self.refuse_else(node)
         return self._loop(node, "while_", thunk(self.visit(node.test)), [], None)
 
     def _loop(
@@ -157,7 +164,8 @@ class Statements(Expressions):
             stop = thunk(support("or_", *(thunk(_load(flag, node)) for flag in stops), at=node))
         name = self.fresh("body")
         names = self._names(assigned_names(body), node)
-        run = place(ast.Expr(support(method, subject, _load(name, node), names, stop, at=node)), node)
+        call = support(method, subject, _load(name, node), names, stop, self.site("loop", node), at=node)
+        run = place(ast.Expr(call), node)
         return [*before, self._function(name, body, node, item), run]
 
     def visit_Break(self, node: ast.Break) -> ast.stmt:
@@ -214,39 +222,40 @@ _SYMBOLS: dict[type[ast.operator], str] = {
 
 
 def rewrite_function(source: Source) -> ast.Module:
-    """A module that defines ``__factory``: from the support object and the closure's values to the function."""
+    """A module that defines ``FACTORY``: from the support object and the closure's values to the function."""
     node = source.node
     statements = Statements(source)
     if isinstance(node, ast.Lambda):
         returned = place(ast.Return(node.body), node.body)
-        body, arguments, name = statements.body([returned]), node.args, "__lambda"
+        body, arguments = statements.body([returned]), node.args
     else:
-        body, arguments, name = statements.body(node.body), node.args, node.name
-    _check_arguments(source, arguments)
+        body, arguments = statements.body(node.body), node.args
+    check_arguments(source, arguments)
     local = sorted(assigned_names(body) | {RETURNED: True, RESULT: True})
     declared = ast.If(ast.Constant(False), [assign(n, ast.Constant(None), node) for n in local], [])
     start = [declared, assign(RETURNED, _constant(False, node), node), assign(RESULT, _constant(None, node), node)]
     end = ast.Return(_load(RESULT, node))
-    function = ast.FunctionDef(name, _bare(arguments), [*start, *body, end], [])
-    return factory(source, place(function, node), name)
+    # A name of its own, so that the user's function can refer to itself and may have any name.
+    function = ast.FunctionDef(FUNCTION, bare(arguments), [*start, *body, end], [])
+    return factory(source, place(function, node))
 
 
-def factory(source: Source, function: ast.stmt, name: str) -> ast.Module:
+def factory(source: Source, function: ast.stmt) -> ast.Module:
     free = [ast.arg(n) for n in source.function.__code__.co_freevars]
     arguments = ast.arguments([], [ast.arg(SUPPORT), *free], None, [], [], None, [])
-    outer = ast.FunctionDef("__factory", arguments, [function, ast.Return(ast.Name(name, ast.Load()))], [])
+    outer = ast.FunctionDef(FACTORY, arguments, [function, ast.Return(ast.Name(FUNCTION, ast.Load()))], [])
     module = ast.Module([place(outer, source.node)], [])
     return ast.fix_missing_locations(module)
 
 
-def _bare(arguments: ast.arguments) -> ast.arguments:
+def bare(arguments: ast.arguments) -> ast.arguments:
     """The parameters without annotations, which belong to the user's function alone."""
     strip = [ast.copy_location(ast.arg(a.arg), a) for a in arguments.args]
     only = [ast.copy_location(ast.arg(a.arg), a) for a in arguments.kwonlyargs]
     return ast.arguments([], strip, arguments.vararg, only, arguments.kw_defaults, None, arguments.defaults)
 
 
-def _check_arguments(source: Source, arguments: ast.arguments) -> None:
+def check_arguments(source: Source, arguments: ast.arguments) -> None:
     if arguments.kwarg or arguments.posonlyargs:
         raise KernelSyntaxError(
             f"parameters of {source.name!r} must be plain names, without '/' or '**'", source.location(source.node)

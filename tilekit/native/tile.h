@@ -1,4 +1,4 @@
-// Moving tiles between arrays and tile storage, and atomic updates of array elements.
+// Moving tiles: array to tile, tile to array, tile to tile.
 #ifndef TILEKIT_NATIVE_TILE_H
 #define TILEKIT_NATIVE_TILE_H
 #include "scalar.h"
