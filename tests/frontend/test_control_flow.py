@@ -258,7 +258,7 @@ def loop_variable_afterwards(n):
 @on((3, 4))
 def bounds_are_read_once(n, m):
     total = 0
-    for i in range(n):
+    for _i in range(n):
         n = n + m
         total += n
     return total, n

@@ -151,17 +151,19 @@ class Statements(Expressions):
 
     # Loops.
 
-    def visit_For(self, node: ast.For) -> list[ast.stmt]:
+    def refuse_else(self, node: ast.For | ast.While) -> None:
         if node.orelse:
             raise self.refuse(node.orelse[0], "'else' of a loop", "set a flag in the loop and test it after")
+
+    def visit_For(self, node: ast.For) -> list[ast.stmt]:
+        self.refuse_else(node)
         item, live = self.fresh("item"), self._live(node.body)
         target = place(ast.Assign([node.target], _load(item, node.target)), node.target)
         iterable = self.visit(node.iter)
         return self._loop(node, "for_", iterable, [target], live, item)
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
-        if node.orelse:
-            raise self.refuse(node.orelse[0], "'else' of a loop", "set a flag in the loop and test it after")
+        self.refuse_else(node)
         live = self._live([*node.body, ast.Expr(node.test)])
         return self._loop(node, "while_", thunk(self.visit(node.test)), [], live)
 
@@ -261,13 +263,13 @@ def rewrite_function(source: Source) -> ast.Module:
         body, arguments = statements.body([returned]), node.args
     else:
         body, arguments = statements.body(node.body), node.args
-    _check_arguments(source, arguments)
+    check_arguments(source, arguments)
     local = sorted(assigned_names(body) | {RETURNED: True, RESULT: True})
     declared = ast.If(ast.Constant(False), [assign(n, ast.Constant(None), node) for n in local], [])
     start = [declared, assign(RETURNED, _constant(False, node), node), assign(RESULT, _constant(None, node), node)]
     end = ast.Return(support("returned", _load(RETURNED, node), _load(RESULT, node), at=node))
     # A name of its own, so that the user's function can refer to itself and may have any name.
-    function = ast.FunctionDef(FUNCTION, _bare(arguments), [*start, *body, end], [])
+    function = ast.FunctionDef(FUNCTION, bare(arguments), [*start, *body, end], [])
     return factory(source, place(function, node))
 
 
@@ -279,14 +281,14 @@ def factory(source: Source, function: ast.stmt) -> ast.Module:
     return ast.fix_missing_locations(module)
 
 
-def _bare(arguments: ast.arguments) -> ast.arguments:
+def bare(arguments: ast.arguments) -> ast.arguments:
     """The parameters without annotations, which belong to the user's function alone."""
     strip = [ast.copy_location(ast.arg(a.arg), a) for a in arguments.args]
     only = [ast.copy_location(ast.arg(a.arg), a) for a in arguments.kwonlyargs]
     return ast.arguments([], strip, arguments.vararg, only, arguments.kw_defaults, None, arguments.defaults)
 
 
-def _check_arguments(source: Source, arguments: ast.arguments) -> None:
+def check_arguments(source: Source, arguments: ast.arguments) -> None:
     if arguments.kwarg or arguments.posonlyargs:
         raise KernelSyntaxError(
             f"parameters of {source.name!r} must be plain names, without '/' or '**'", source.location(source.node)
