@@ -39,8 +39,9 @@ def need(type: ScalarType, kinds: str, name: str) -> ScalarType:
         KernelTypeError: it is of another kind.
     """
     if type.dtype.kind not in kinds:
-        wanted = " or ".join({"b": "bool", "i": "integer", "u": "unsigned", "f": "floating"}[kind] for kind in kinds)
-        raise KernelTypeError(f"{name} needs {wanted} operands, got {type.dtype.name}")
+        wanted = {"iuf": "numbers", "iu": "integers", "f": "floats", "b": "bools"}.get(kinds, "other dtypes")
+        hint = "; convert it with int(...)" if type.dtype.kind == "b" else ""
+        raise KernelTypeError(f"{name} needs {wanted}, got a {type.dtype.name}{hint}")
     return type
 
 

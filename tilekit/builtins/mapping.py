@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.errors import KernelTypeError, KernelValueError
-from tilekit.ir.builtin import builtin
+from tilekit.ir.builtin import Builtin, builtin
 from tilekit.ir.context import building
 from tilekit.ir.core import Block, Value
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
@@ -78,8 +78,21 @@ def datum(value: Any) -> Any:
     return value.read() if isinstance(value, Tile) else value.datum if isinstance(value, Scalar) else constant(value)
 
 
+def _check_shapes(op: Any, args: tuple[Any, ...]) -> None:
+    """The tiles among the arguments have one shape, and there is something to call."""
+    if not callable(op) or isinstance(op, Tile):
+        raise KernelTypeError(f"tile_map: the first argument must be a function, got {describe(op)}")
+    names = [f"{{{name}}}" for name in op.operand_names] if isinstance(op, Builtin) else []
+    tiles = [(i, arg) for i, arg in enumerate(args) if isinstance(arg, Tile)]
+    if any(tile.shape != tiles[0][1].shape for _, tile in tiles):
+        shown = [f"{names[i]} is {tile.type}" if i < len(names) else str(tile.type) for i, tile in tiles]
+        spelled = op.spelled if isinstance(op, Builtin) else "tile_map"
+        raise KernelValueError(f"{spelled} needs tiles of one shape: {' and '.join(shown)}")
+
+
 def map_function(op: Callable[..., Any], *args: Any) -> Any:
     """Trace ``op`` on one element of each tile, then map it."""
+    _check_shapes(op, args)
     function = OPERATORS["resolve"](op) if "resolve" in OPERATORS else op
     held = [arg for arg in args if isinstance(arg, Scalar | Tile)]
     params = {id(arg): Value(ScalarType(arg.dtype)) for arg in held}

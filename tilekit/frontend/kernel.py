@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, overload
 
-from tilekit.errors import KernelTypeError
+from tilekit.errors import KernelTypeError, Location, RecompileWarning, TilekitError
 from tilekit.frontend.calls import Func
-from tilekit.frontend.captures import Capture, captures_of, key_of_value
+from tilekit.frontend.captures import Capture, captures_of, is_open, key_of_value, refuse_mutable
+from tilekit.frontend.messages import suggestion
+from tilekit.frontend.source import read_source
 from tilekit.frontend.trace import trace
 from tilekit.ir.annotations import ArrayAnnotation
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
+from tilekit.ir.operands import describe
 from tilekit.ir.parameters import parse_parameters
 from tilekit.ir.types import ArrayType, DType, ScalarType
 
@@ -25,6 +30,10 @@ KERNEL_OPTIONS = (
 )  # fmt: skip
 
 
+MANY_VALUES = 8
+"""Specialisations over one captured value before a warning."""
+
+
 class Kernel:
     """A function that runs once for each block or point of a launch; made by ``@tk.kernel``."""
 
@@ -32,7 +41,7 @@ class Kernel:
         self.function = function
         self.options = dict(options)
         self.key = options.get("name") or function.__name__
-        self.parameters = parse_parameters(function, "kernel", variables)
+        self.parameters = parse_parameters(function, "kernel", variables, functools.partial(_parameter, function))
         self.cache: dict[Any, Any] = {}
         """Compiled forms by specialisation; filled by the runtime."""
         self.lock = threading.RLock()
@@ -40,12 +49,16 @@ class Kernel:
         self._captures: list[Capture] | None = None
         self._values: tuple[Any, ...] = ()
         self._capture_key: Any = None
+        self._open = False
+        """Whether a captured object's attributes have to be compared at every launch."""
+        self._seen: dict[str, set[Any]] = {}
+        self._warned: set[str] = set()
         functools.update_wrapper(self, function)
 
     def capture_key(self) -> Any:
         """What the outer values that the kernel reads are now; compared by identity with the last launch first."""
         captures = self._captures
-        if captures is not None:
+        if captures is not None and not self._open:
             values = self._values
             for index, capture in enumerate(captures):
                 if capture.read() is not values[index]:
@@ -55,9 +68,22 @@ class Kernel:
         with self.lock:
             captures = captures_of(self.function)
             values = tuple(capture.read() for capture in captures)
-            key = tuple(map(key_of_value, values))
-            self._captures, self._values, self._capture_key = captures, values, key
-            return key
+            keys = tuple(map(key_of_value, values))
+            self._captures, self._values, self._capture_key = captures, values, keys
+            self._open = any(map(is_open, values))
+            self._count(captures, keys)
+            return keys
+
+    def _count(self, captures: list[Capture], keys: tuple[Any, ...]) -> None:
+        """Warn once of an outer value over which the kernel is compiled again and again."""
+        for capture, key in zip(captures, keys, strict=True):
+            seen = self._seen.setdefault(str(capture), set())
+            seen.add(key)
+            if len(seen) > MANY_VALUES and str(capture) not in self._warned:
+                self._warned.add(str(capture))
+                text = f"kernel {self.key!r} was compiled for {len(seen)} values of {capture}; pass it as an argument"
+                place = capture.location or Location(self.function.__code__.co_filename, 1)
+                warnings.warn_explicit(text, RecompileWarning, place.file, place.line)
 
     @property
     def captures(self) -> dict[str, Any]:
@@ -66,6 +92,7 @@ class Kernel:
 
     def trace(self, types: Mapping[str, ArrayType | ScalarType | None], form: LaunchForm) -> Function:
         """The IR for parameters of these types."""
+        refuse_mutable(captures_of(self.function))
         return trace(self.function, types, self.key, self.options, form)
 
     def default_types(
@@ -101,6 +128,16 @@ class Kernel:
         return f"<tilekit kernel {self.key}>"
 
 
+def _parameter(function: FunctionType, name: str) -> Location | None:
+    """Where a parameter stands."""
+    try:
+        source = read_source(function)
+    except (TilekitError, SyntaxError):
+        return None
+    found = [node for node in ast.walk(source.node.args) if isinstance(node, ast.arg) and node.arg == name]
+    return source.location(found[0]) if found else None
+
+
 @overload
 def kernel(f: Callable[..., Any]) -> Kernel: ...
 @overload
@@ -128,7 +165,10 @@ def kernel(f: Callable[..., Any] | None = None, **options: Any) -> Kernel | Call
         <tilekit kernel double>
     """
     if unknown := [name for name in options if name not in KERNEL_OPTIONS]:
-        raise KernelTypeError(f"kernel() got unknown keywords {unknown}; it takes {', '.join(KERNEL_OPTIONS)}")
+        raise KernelTypeError(
+            f"kernel() has no keyword {unknown[0]!r}{suggestion(unknown[0], KERNEL_OPTIONS)}; it takes "
+            f"{', '.join(KERNEL_OPTIONS)}"
+        )
     variables = dict(sys._getframe(1).f_locals)
 
     def make(function: Callable[..., Any]) -> Kernel:
@@ -136,7 +176,7 @@ def kernel(f: Callable[..., Any] | None = None, **options: Any) -> Kernel | Call
             function = function.function
         found = getattr(function, "func", function) if not isinstance(function, FunctionType) else function
         if not isinstance(found, FunctionType):
-            raise KernelTypeError(f"@tk.kernel needs a function, got {function!r}")
+            raise KernelTypeError(f"@tk.kernel needs a function, got {describe(function)}")
         return Kernel(found, options, variables)
 
     return make if f is None else make(f)
@@ -159,5 +199,5 @@ def func(f: Callable[..., Any] | None = None, **options: Any) -> Any:
         return f
     found = f if isinstance(f, FunctionType) else getattr(f, "func", None)
     if not isinstance(found, FunctionType):
-        raise KernelTypeError(f"@tk.func needs a function, got {f!r}")
+        raise KernelTypeError(f"@tk.func needs a function, got {describe(f)}")
     return Func(found)

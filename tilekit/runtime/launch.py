@@ -13,6 +13,7 @@ from tilekit.errors import CompileError, KernelTypeError, KernelValueError, Tile
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.annotations import ArrayAnnotation
 from tilekit.ir.context import LaunchForm
+from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, DType, ScalarType, find_dtype
 from tilekit.runtime.arrays import self_overlapping, view_of
 from tilekit.runtime.cpu import CpuKernel, compile_cpu, scalar_value
@@ -109,7 +110,8 @@ def _run(
     kernel: Any, dim: Any, inputs: Any, outputs: Any, device: Any, block_dim: int, form: bool, ignored: Any
 ) -> None:
     if not isinstance(kernel, Kernel):
-        raise KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {kernel!r}")
+        found = f"Warp's kernel {kernel.key!r}" if hasattr(kernel, "key") else describe(kernel)
+        raise KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {found}")
     grid = dims_of(dim)
     outputs = list(outputs)
     arguments = _Arguments(kernel, [*inputs, *outputs], len(outputs))
