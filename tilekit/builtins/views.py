@@ -16,7 +16,7 @@ __all__ = ["tile_transpose"]
 GROUP = "Tile views"
 
 
-def _numbers(map: ViewMap, offset: Any) -> Any:
+def numbers(map: ViewMap, offset: Any) -> Any:
     """The element numbers that a view names."""
     steps = [np.arange(extent) * stride for extent, stride in zip(map.shape, map.strides, strict=True)]
     grid = np.asarray(map.offset + (0 if offset is None else int(offset)))
@@ -46,7 +46,7 @@ def _view_result(base: TileType, offset: ScalarType | None, map: ViewMap) -> Til
 
 @view_of.reference
 def _view_reference(base: Any, offset: Any, map: ViewMap) -> Any:
-    return base.reshape(-1)[_numbers(map, offset)]
+    return base.reshape(-1)[numbers(map, offset)]
 
 
 @view_of.emit
@@ -73,7 +73,7 @@ def _replace_result(base: TileType, value: TileType, offset: ScalarType | None, 
 @view_replace.reference
 def _replace_reference(base: Any, value: Any, offset: Any, map: ViewMap) -> Any:
     result = base.copy().reshape(-1)
-    result[_numbers(map, offset)] = value
+    result[numbers(map, offset)] = value
     return result.reshape(base.shape)
 
 

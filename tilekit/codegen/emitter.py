@@ -77,6 +77,8 @@ class Emitter:
         self.tiles: dict[Value, TileRef] = {}
         self.op: Op | None = None
         self.sites: list[Site] = []
+        self.lane_name = "0"
+        """The lane that per-lane code is written for."""
         self._count = 0
         self._line: Location | None = None
 
@@ -182,6 +184,13 @@ class Emitter:
         """The call of the native function that is named like the op."""
         assert self.op is not None
         return f"tk::{self.op.builtin.name}({', '.join(self._operands.values())})"
+
+    def record(self, kind: str, site: int, index: str = "0", extent: str = "0", axis: int = 0) -> None:
+        """Report an error at a site and leave the block."""
+        line = self.op.location.line if self.op is not None and self.op.location is not None else 0
+        where = f"{line}, block, {index}, {extent}, {axis}, {site}, {self.lane_name}"
+        self.line(f"tk::record(error, tk::{kind}, {where});")
+        self.line("return false;")
 
     def alias(self, value: Value, base: TileRef, map: ViewMap, offset: str | None) -> None:
         """Let a value name other elements of a base's storage."""

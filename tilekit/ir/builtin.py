@@ -40,7 +40,7 @@ from tilekit.ir.operands import (
     operand_of,
     shape_attribute,
 )
-from tilekit.ir.types import ScalarType, TileType, Type, as_dtype
+from tilekit.ir.types import ScalarType, TileType, Type, as_dtype, float64
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
@@ -167,7 +167,8 @@ class Builtin:
         """The result on Python numbers alone, again as a Python number."""
         floats = any(isinstance(number, float) for number in numbers)
         data = [float(number) if floats and not isinstance(number, bool) else number for number in numbers]
-        result = self.apply("reference", dict(zip(self.operand_names, data, strict=True)), {})
+        named = dict(zip(self.operand_names, data, strict=True))
+        result = self.apply("reference", named, {}, types=(ScalarType(float64),))
         return result.item() if hasattr(result, "item") else result
 
     def _split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -56,8 +56,7 @@ _current = threading.local()
 def _report(site: int, block: int, values: int) -> None:
     sites: Sequence[Site] = _current.sites
     try:
-        text = sites[site].render(values)
-        print(text)
+        print(sites[site].render(values), end="")
     except BaseException as error:  # must not pass through the kernel's frames
         _current.error = error
 
