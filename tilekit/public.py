@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import enum
+import inspect
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 from tilekit import builtins
@@ -49,3 +52,58 @@ def find(name: str) -> Any:
 
 def listed() -> list[str]:
     return [*_functions(), *_creators(), *warp_names.names()]
+
+
+@dataclass(frozen=True)
+class Documented:
+    """What documentation says of a builtin, or of a function that stands beside the builtins."""
+
+    name: str
+    group: str
+    parameters: inspect.Signature
+    doc: str
+
+    @property
+    def signature(self) -> str:
+        """Name and parameters, without annotations: those name the compiler's types, not what a user passes."""
+        empty = inspect.Parameter.empty
+        shown = [
+            p.replace(annotation=empty, default=empty if p.default is empty else _Written(p.default))
+            for p in self.parameters.parameters.values()
+        ]
+        return f"{self.name}{inspect.Signature(shown)}"
+
+    @property
+    def summary(self) -> str:
+        """The first line of the text."""
+        return self.doc.partition("\n")[0]
+
+
+class _Written:
+    """A default that prints as a user would write it."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        if isinstance(self.value, enum.Enum):
+            return f"{type(self.value).__name__}.{self.value.name}"
+        if callable(self.value):
+            return str(getattr(self.value, "__name__", self.value))
+        return repr(self.value)
+
+
+def documented() -> list[Documented]:
+    """Everything that kernels can call, by group, each in the order of declaration.
+
+    Example:
+        >>> [entry.signature for entry in documented() if entry.name == "tile_zeros"]
+        ["tile_zeros(shape, dtype=float32, storage='register')"]
+    """
+    groups: dict[str, list[Documented]] = {}
+    for name, value in _functions().items():
+        group = getattr(value, "group", None) or sys.modules[value.__module__].GROUP
+        parameters = getattr(value, "signature", None) or inspect.signature(value)
+        entry = Documented(name, group, parameters, inspect.cleandoc(value.__doc__ or ""))
+        groups.setdefault(group, []).append(entry)
+    return [entry for members in groups.values() for entry in members]

@@ -1,68 +1,51 @@
-"""Runs a kernel compiled for the CPU and in the interpreter, and holds the two against each other."""
+"""Runs a kernel compiled and interpreted, and holds that both give the same bits."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pytest
 
 import tilekit as tk
+from tilekit.codegen.target import Target
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.interpret import Machine, interpret
-from tilekit.ir.types import ArrayType, ScalarType, as_dtype
+from tilekit.ir.types import ArrayType, ScalarType, find_dtype
+from tilekit.passes import run_pipeline
 
 
-def interpreted(
-    kernel: Any, dim: Any, arguments: list[Any], block_dim: int = 1, write: Callable[[str], object] | None = None
-) -> None:
-    """Run every block of a kernel in the interpreter, in order, on the arrays themselves."""
+def type_of(value: Any, annotation: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        found = find_dtype(value.dtype)
+        return ArrayType(found, value.ndim)
+    return ScalarType(annotation)
+
+
+def interpreted(kernel: Any, dim: Any, arguments: Sequence[Any]) -> None:
+    """Run the kernel's IR, after the passes, in NumPy; arrays are written in place."""
     grid = dim if isinstance(dim, tuple) else (dim,)
-    types: dict[str, Any] = {}
-    for (name, annotation), value in zip(kernel.parameters.items(), arguments, strict=True):
-        if value is None:
-            types[name] = None
-        elif isinstance(value, np.ndarray):
-            dtype = annotation.dtype if value.dtype == np.uint16 and annotation.dtype is tk.bfloat16 else value.dtype
-            types[name] = ArrayType(as_dtype(dtype), value.ndim)
-        else:
-            types[name] = ScalarType(annotation)
-    function = kernel.trace(types, LaunchForm(True, len(grid), block_dim))
-    given = {}
-    for name, value in zip(kernel.parameters, arguments, strict=True):
-        given[name] = value if value is None or isinstance(value, np.ndarray) else types[name].dtype(value)
-    for block in itertools.product(*map(range, grid)):
-        interpret(function, given, Machine(block=block, grid=grid, block_dim=block_dim, write=write))
+    types = {n: type_of(v, kernel.parameters[n]) for n, v in zip(kernel.parameters, arguments, strict=True)}
+    function, _ = run_pipeline(kernel.trace(types, LaunchForm(True, len(grid), 32)), Target())
+    for block in np.ndindex(*grid):
+        data = {
+            n: v if isinstance(v, np.ndarray) else types[n].dtype.numpy.type(v)
+            for n, v in zip(types, arguments, strict=True)
+        }
+        interpret(function, data, Machine(block, grid, 32))
 
 
-def run_both(kernel: Any, dim: Any, *arguments: Any, bits: bool = True) -> list[Any]:
-    """The arrays after the compiled kernel ran; with ``bits``, equal to those after the interpreter ran."""
-    copies = [np.copy(a) if isinstance(a, np.ndarray) else a for a in arguments]
-    compiled = [np.copy(a) if isinstance(a, np.ndarray) else a for a in arguments]
-    interpreted(kernel, dim, copies)
-    tk.launch_tiled(kernel, dim=dim, inputs=compiled, block_dim=1)
-    arrays = [(got, wanted) for got, wanted in zip(compiled, copies, strict=True) if isinstance(got, np.ndarray)]
-    if bits:
-        for got, wanted in arrays:
-            same_bits(got, wanted)
-    return [got for got, _ in arrays] if bits else arrays
+def run(kernel: Any, inputs: Sequence[Any], outputs: Sequence[np.ndarray], dim: Any = 1) -> list[np.ndarray]:
+    """What the compiled kernel writes to copies of ``outputs``; the interpreter must give the same bits."""
+    compiled, by_numpy = [array.copy() for array in outputs], [array.copy() for array in outputs]
+    inputs = [value.copy(order="K") if isinstance(value, np.ndarray) else value for value in inputs]
+    tk.launch_tiled(kernel, dim=dim, inputs=inputs, outputs=compiled, block_dim=32)
+    interpreted(kernel, dim, [*inputs, *by_numpy])
+    for name, a, b in zip(list(kernel.parameters)[len(inputs) :], compiled, by_numpy, strict=True):
+        same = (a.view(f"u{a.itemsize}") == b.view(f"u{b.itemsize}")) | ((a != a) & (b != b))
+        assert same.all(), f"{name}: compiled\n{a}\ninterpreted\n{b}"
+    return compiled
 
 
-def same_bits(got: Any, wanted: Any) -> None:
-    """Equal bit for bit; all NaNs are one."""
-    assert got.dtype == wanted.dtype
-    if got.dtype.kind == "f":
-        assert (np.isnan(got) == np.isnan(wanted)).all(), (got, wanted)
-        got, wanted = np.where(np.isnan(got), 0, got), np.where(np.isnan(wanted), 0, wanted)
-    differ = got.view(np.uint8) != wanted.view(np.uint8) if got.ndim else np.array(got.tobytes() != wanted.tobytes())
-    assert not differ.any(), (got, wanted)
-
-
-def converted(values: Any, dtype: str) -> Any:
-    """Numbers as an array of a dtype, bfloat16 by ml_dtypes."""
-    if dtype == "bfloat16":
-        return np.asarray(values).astype(pytest.importorskip("ml_dtypes").bfloat16)
-    with np.errstate(all="ignore"):
-        return np.asarray(values).astype(dtype)
+def out(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    return np.zeros(shape, dtype)

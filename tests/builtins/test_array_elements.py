@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilekit as tk
-from tests.builtins.both import interpreted, run_both
+from tests.builtins.launching import interpreted, run_both
 from tilekit.config import config
 from tilekit.errors import KernelIndexError, KernelTypeError
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilekit as tk
-from tests.builtins.both import run_both
+from tests.builtins.launching import run_both
 from tilekit.codegen.target import Target
 from tilekit.errors import KernelIndexError, KernelTypeError
 from tilekit.ir.context import LaunchForm

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tilekit as tk
-from tests.builtins.both import run_both
+from tests.builtins.launching import run_both
 from tilekit.errors import KernelTypeError
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import walk

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilekit as tk
-from tests.builtins.both import interpreted
+from tests.builtins.launching import interpreted
 from tilekit.errors import KernelAssertionError, KernelTypeError, KernelValueError
 
 F = np.float32

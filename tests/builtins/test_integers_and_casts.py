@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilekit as tk
-from tests.builtins.both import converted, run_both
+from tests.builtins.launching import converted, run_both
 from tilekit.ir.types import round_bfloat16
 
 

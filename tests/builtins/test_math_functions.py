@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tilekit as tk
-from tests.builtins.both import converted, run_both
+from tests.builtins.launching import converted, run_both
 from tilekit.errors import KernelTypeError, TilekitError
 from tilekit.ir.builtin import REGISTRY
 
@@ -252,7 +252,7 @@ def one_minimum(n: tk.array1d[int], x: tk.array1d[float]):
         (mixed_min, "min: a is float32 but b is int32; cast one of them"),
         (math_gamma, "math.gamma is not available on run-time values"),
         (rounded_to_digits, r"round\(\) in a kernel takes one number"),
-        (int_of_tile, "use tk.tile_astype"),
+        (int_of_tile, r"convert the tile with tk.tile_astype\(t, tk.int32\)"),
         (one_minimum, "needs two or more numbers"),
     ],
 )

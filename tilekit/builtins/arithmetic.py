@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tilekit.errors import KernelTypeError
-from tilekit.ir.builtin import Builtin, builtin
+from tilekit.ir.builtin import Builtin, builtin, parameter_names
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.interpret import conform_elements
 from tilekit.ir.types import ScalarType, bool_
@@ -48,14 +47,12 @@ def need(type: ScalarType, kinds: str, name: str) -> ScalarType:
 
 def same_type(declared: Builtin, kinds: str = "iuf") -> None:
     """Give a builtin the result rule "the type of the first operand, which must be of these kinds"."""
-    first = declared.operand_names[0]
+    first = parameter_names(declared.__wrapped__)[0]
 
     def rule(**types: ScalarType) -> ScalarType:
         return need(types[first], kinds, declared.spelled)
 
-    parameter = inspect.Parameter(first, inspect.Parameter.KEYWORD_ONLY)
-    rule.__signature__ = inspect.Signature([parameter])  # type: ignore[attr-defined]
-    declared.result(rule)
+    declared.result(rule, (first,))
 
 
 @elementwise("+", unify=("a", "b"))
@@ -164,6 +161,24 @@ def _mod(a: Any, b: Any) -> Any:
     return np.fmod(a, b)
 
 
+add.adjoint(lambda grad: {"a": grad, "b": grad})
+sub.adjoint(lambda grad: {"a": grad, "b": lambda: -grad})
+
+
+@mul.adjoint
+def _mul_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    return {"a": lambda: grad * cx.widen(value("b")), "b": lambda: grad * cx.widen(value("a"))}
+
+
+@div.adjoint
+def _div_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    def second() -> Any:
+        b = cx.widen(value("b"))
+        return -(grad * cx.widen(value("a"))) / (b * b)
+
+    return {"a": lambda: grad / cx.widen(value("b")), "b": second}
+
+
 @elementwise("neg")
 def neg(x: Number) -> Number:
     """Change the sign.
@@ -191,6 +206,8 @@ same_type(pos)
 neg.reference(lambda x: np.negative(x))
 pos.reference(lambda x: x)
 pos.emit(lambda x: x)
+neg.adjoint(lambda grad: {"x": lambda: -grad})
+pos.adjoint(lambda grad: {"x": grad})
 
 
 def _comparison(operator: str) -> Callable[..., Builtin]:

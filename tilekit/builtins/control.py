@@ -7,10 +7,16 @@ from typing import Any
 
 from tilekit.errors import KernelTypeError
 from tilekit.ir.builtin import builtin
-from tilekit.ir.core import Block
+from tilekit.ir.core import Block, Const
 from tilekit.ir.handles import Scalar
-from tilekit.ir.operands import Tiles
+from tilekit.ir.operands import BOOL, Tiles
 from tilekit.ir.types import ScalarType, Type, bool_
+
+
+def datum(value: Any, type: ScalarType = BOOL) -> Any:
+    """A handle or number as an operand."""
+    return value.datum if isinstance(value, Scalar) else Const(type, value)
+
 
 Run = Callable[..., tuple[Any, ...]]
 
@@ -20,7 +26,8 @@ def _yielded(block: Block) -> tuple[Type, ...]:
 
 
 def _same(found: tuple[Type, ...], wanted: tuple[Type, ...], what: str) -> None:
-    if found != wanted:
+    """A literal may stand where a number of its dtype is meant."""
+    if list(map(str, found)) != list(map(str, wanted)):
         raise KernelTypeError(f"{what} has types {list(map(str, found))} where {list(map(str, wanted))} are carried")
 
 
@@ -33,8 +40,9 @@ def if_else(test: Scalar) -> Any:
 def _if_result(test: ScalarType, blocks: tuple[Block, ...]) -> tuple[Type, ...]:
     if test.dtype != bool_:
         raise KernelTypeError(f"a condition must be bool, got {test}")
-    _same(_yielded(blocks[1]), _yielded(blocks[0]), "the else branch")
-    return _yielded(blocks[0])
+    then, orelse = map(_yielded, blocks)
+    _same(orelse, then, "the else branch")
+    return tuple(b if isinstance(a, ScalarType) and a.weak else a for a, b in zip(then, orelse, strict=True))
 
 
 @if_else.reference
@@ -50,6 +58,11 @@ def _if_emit(cx: Any, results: Any, test: str, blocks: tuple[Block, ...]) -> Non
     if blocks[1].ops or blocks[1].results:
         with cx.braces("else"):
             cx.block(blocks[1], results)
+
+
+@if_else.adjoint
+def _if_adjoint(cx: Any, value: Any) -> None:
+    cx.reverse_branches(lambda blocks: if_else.record({"test": datum(value("test"))}, {}, blocks))
 
 
 @builtin(carries=True)
@@ -70,7 +83,7 @@ def _for_result(start: ScalarType, init: tuple[Type, ...], blocks: tuple[Block, 
 @for_range.reference
 def _for_reference(start: Any, stop: Any, step: Any, init: Any, blocks: tuple[Run, ...]) -> tuple[Any, ...]:
     state = tuple(init)
-    for index in range(int(start), int(stop), int(step) or 1):
+    for index in range(int(start), int(stop), int(step)) if step else ():
         state = blocks[0](type(start)(index), *state)
     return state
 
@@ -81,11 +94,29 @@ def _for_emit(cx: Any, results: Any, start: str, stop: str, step: str, init: Any
     index = cx.define(blocks[0].params[0])
     dtype = cx.scalar(blocks[0].params[0].type)
     last, by = cx.hold(dtype, stop), cx.hold(dtype, step)
-    test = f"{by} > 0 ? {index} < {last} : {index} > {last}"
+    test = f"{by} > 0 ? {index} < {last} : {by} < 0 && {index} > {last}"
     if step.lstrip("-").isdigit():
         test = f"{index} {'>' if step.startswith('-') else '<'} {last}"
     with cx.braces(f"for ({dtype} {index} = {start}; {test}; {index} += {by})"):
         cx.block(blocks[0], blocks[0].params[1:])
+
+
+@for_range.adjoint
+def _for_adjoint(cx: Any, value: Any) -> None:
+    """The same indices from the last to the first."""
+    start, stop, step = value("start"), value("stop"), value("step")
+    if not isinstance(step, int):
+        raise cx.refuse("its step is only known at run time")
+    if isinstance(start, int) and isinstance(stop, int):
+        indices = range(start, stop, step)[::-1]
+        bounds = [indices.start, indices.stop, indices.step]
+    else:
+        away = 1 if step > 0 else -1
+        count = stop - start if step in (1, -1) else (stop - start + (step - away)) / step * step
+        bounds = [start + count - step if step not in (1, -1) else stop - step, start - step, -step]
+    type = cx.op.operands["start"].type
+    operands = {name: datum(bound, type) for name, bound in zip(("start", "stop", "step"), bounds, strict=True)}
+    cx.reverse_loop(lambda init, block: for_range.record({**operands, "init": init}, {}, (block,)))
 
 
 @builtin(carries=True)
@@ -117,3 +148,6 @@ def _while_emit(cx: Any, results: Any, test: str, init: Any, blocks: tuple[Block
     go = cx.hold("bool", test, constant=False)
     with cx.braces(f"while ({go})"):
         cx.block(blocks[0], (go, *blocks[0].params))
+
+
+while_loop.has_no_adjoint("how often it runs is only known while it runs; use 'for ... in range(...)' without break")

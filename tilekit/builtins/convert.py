@@ -17,7 +17,7 @@ GROUP = "Conversion"
 
 @builtin(group=GROUP, operator="cast", elementwise=True)
 def cast(x: Scalar | Tile, dtype: DTypeLike) -> Scalar | Tile:
-    """Convert a number or a tile to another dtype: floats truncate to integers and saturate, integers wrap.
+    """Convert a number or a tile to another dtype: floats truncate to integers, integers wrap.
 
     Example:
         >>> import tilekit as tk
@@ -41,6 +41,11 @@ def _emit(cx: Any, x: str, dtype: DType) -> str:
     return f"tk::cast<{cx.scalar(ScalarType(dtype))}>({x})"
 
 
+@cast.adjoint
+def _adjoint(grad: Any) -> dict[str, Any]:
+    return {"x": grad}
+
+
 def convert(value: Any, dtype: DType) -> Any:
     """What ``tk.float32(x)`` does: a cast in a kernel, a NumPy scalar elsewhere."""
     if isinstance(value, Scalar | Tile):
@@ -51,18 +56,21 @@ def convert(value: Any, dtype: DType) -> Any:
 set_convert_hook(convert)
 
 
-def _python(kind: type, dtype: DType) -> Callable[..., Any]:
-    """``int(x)``, ``float(x)`` or ``bool(x)`` in a kernel: a conversion of run-time values, else Python's."""
+def _python(function: Callable[..., Any], dtype: DType) -> Callable[..., Any]:
+    """``int(x)``, ``float(x)``, ``bool(x)``: Python's own on constants, else a cast."""
 
-    def call(*args: Any, **named: Any) -> Any:
+    def call(*args: Any) -> Any:
         if len(args) == 1 and isinstance(args[0], Tile):
-            raise KernelTypeError(f"{kind.__name__}() is for numbers; use tk.tile_astype(t, {kind.__name__})")
-        if len(args) == 1 and not named and isinstance(args[0], Scalar):
-            return cast(args[0], dtype)
-        return kind(*args, **named)
+            name = function.__name__
+            raise KernelTypeError(
+                f"{name}() of a {args[0].type}: read an element, as in {name}(t[0]), or convert the tile with "
+                f"tk.tile_astype(t, tk.{dtype.name})"
+            )
+        return cast(*args, dtype) if len(args) == 1 and isinstance(args[0], Scalar) else function(*args)
 
     return call
 
 
-for _kind, _dtype in ((int, int32), (float, float32), (bool, bool_)):
-    OPERATORS[f"call.{_kind.__name__}"] = _python(_kind, _dtype)
+OPERATORS["call.int"] = _python(int, int32)
+OPERATORS["call.float"] = _python(float, float32)
+OPERATORS["call.bool"] = _python(bool, bool_)

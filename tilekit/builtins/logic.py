@@ -89,6 +89,8 @@ def _where_result(a: ScalarType) -> ScalarType:
     return a
 
 
+logical_and.emit(lambda a, b: f"({a} && {b})")
+logical_or.emit(lambda a, b: f"({a} || {b})")
 logical_and.reference(lambda a, b: np.logical_and(a, b))
 logical_or.reference(lambda a, b: np.logical_or(a, b))
 logical_not.reference(lambda x: np.logical_not(x))
@@ -97,3 +99,8 @@ logical_not.reference(lambda x: np.logical_not(x))
 @where.reference
 def _where_reference(cond: Any, a: Any, b: Any) -> Any:
     return np.where(cond, a, b)
+
+
+@where.adjoint
+def _where_adjoint(grad: Any, value: Any) -> dict[str, Any]:
+    return {"a": lambda: where(value("cond"), grad, 0.0), "b": lambda: where(value("cond"), 0.0, grad)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,24 @@ def _emit(cx: Any, results: Any, args: Any, blocks: tuple[Block, ...]) -> None:
             else:
                 cx.define(param, arg.at(index))
         cx.block(body, [target.at(index)])
+
+
+@map_elements.adjoint
+def _adjoint(cx: Any, grad: Any, value: Any, branches: bool) -> dict[str, Any]:
+    args = cx.op.operands["args"]
+
+    def gradient(position: int) -> Any:
+        block, needed = cx.reverse_element_block(position)
+        data = (*(datum(value("args", i)) for i in needed), grad.read())
+        found = map_elements.record({"args": data}, {"branches": any(op.blocks for op in block.ops)}, (block,))
+        return found if isinstance(args[position].type, TileType) else cx.sum(found)
+
+    return {"args": tuple(partial(gradient, position) for position in range(len(args)))}
+
+
+def datum(value: Any) -> Any:
+    """A handle as an operand."""
+    return value.read() if isinstance(value, Tile) else value.datum if isinstance(value, Scalar) else constant(value)
 
 
 def map_function(op: Callable[..., Any], *args: Any) -> Any:

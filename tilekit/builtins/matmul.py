@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.builtins.logic import where
+from tilekit.builtins.mapping import tile_map
+from tilekit.builtins.view_shapes import tile_transpose
 from tilekit.errors import KernelTypeError, KernelValueError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
@@ -100,6 +103,27 @@ def _emit(cx: Any, results: Any, a: Any, b: Any, out: Any, alpha: str, beta: str
     names = f"team, {a.pointer}, {b.pointer}, {out.pointer if out else 'nullptr'}, {target.pointer}"
     scale = f"tk::cast<tk::{wide.short}>({alpha}), {f'tk::cast<tk::{wide.short}>({beta})' if out else '0'}"
     cx.line(f"tk::gemm<{m}, {n}, {k}, tk::{wide.short}, {steps}>({names}, {scale});")
+
+
+@tile_matmul.adjoint
+def _adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    def product() -> Any:
+        return tile_matmul(cx.widen(value("a")), cx.widen(value("b")))
+
+    def old() -> Any:
+        beta = value("beta")
+        if isinstance(beta, int | float):
+            return 0 if beta == 0 else grad if beta == 1 else grad * float(beta)
+        factor = cx.widen(beta)
+        return tile_map(lambda g, f: where(f == 0.0, 0.0, g * f), grad, factor)  # 0 * inf would be NaN
+
+    return {
+        "a": lambda: tile_matmul(grad, tile_transpose(value("b")), alpha=value("alpha")),
+        "b": lambda: tile_matmul(cx.widen(tile_transpose(value("a"))), grad, alpha=value("alpha")),
+        "out": old,
+        "alpha": lambda: cx.sum(grad * product()),
+        "beta": lambda: cx.sum(grad * cx.widen(value("out"))),
+    }
 
 
 def matmul_operator(a: Any, b: Any) -> Any:

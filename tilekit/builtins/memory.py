@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.errors import KernelTypeError, KernelValueError
-from tilekit.ir.builtin import builtin
+from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.handles import Array, Tile
 from tilekit.ir.interpret import from_memory, stored
 from tilekit.ir.operands import Index, Shape
@@ -102,6 +102,12 @@ def _load_emit(cx: Any, results: Any, a: str, shape: tuple[int, ...], offset: tu
         cx.line(f"tk::load<{tile.element}, {', '.join(map(str, shape))}>(team, {tile.pointer}, {a}, at);")
 
 
+@tile_load.adjoint
+def _load_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    REGISTRY["tile_atomic_add"](cx.array("a"), grad, value("offset"))
+    return {}
+
+
 @builtin(group=GROUP, writes=("a",), cooperative=True, side_effect=True)
 def tile_store(
     a: Array,
@@ -157,3 +163,12 @@ def _store_emit(cx: Any, a: str, t: Any, offset: tuple[str, ...]) -> None:
         else:
             cx.line(f"const tk::i64 steps[] = {{{', '.join(map(str, t.strides))}}};")
             cx.line(f"tk::store_strided<{t.element}, {dims}>(team, {t.pointer}, steps, {a}, at);")
+
+
+@tile_store.adjoint
+def _store_adjoint(cx: Any, value: Any) -> dict[str, Any]:
+    a, offset = cx.array("a"), value("offset")
+    zeros = cx.zeros("t")
+    grad = tile_load(a, zeros.shape, offset)
+    tile_store(a, zeros, offset)  # what was there before the store has no effect on what came after
+    return {"t": grad}

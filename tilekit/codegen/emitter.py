@@ -77,8 +77,8 @@ class Emitter:
         self.tiles: dict[Value, TileRef] = {}
         self.op: Op | None = None
         self.sites: list[Site] = []
-        self.lane_name = "0"
-        """The lane that per-lane code is written for."""
+        self.lane = "0"
+        """The lane that runs the current line, as an expression."""
         self._count = 0
         self._line: Location | None = None
 
@@ -98,6 +98,17 @@ class Emitter:
     def fresh(self, stem: str = "v") -> str:
         self._count += 1
         return f"{stem}{self._count}"
+
+    @contextmanager
+    def in_lane(self, name: str) -> Iterator[None]:
+        """What is emitted inside runs in the lane of that number."""
+        outer, self.lane = self.lane, name
+        yield
+        self.lane = outer
+
+    def coordinate(self, axis: int) -> str:
+        """Coordinate ``axis`` of the block or point, -1 for its linear index, as int32."""
+        return f"c{axis}" if axis >= 0 else "(tk::i32)block"
 
     def mark_line(self, location: Location | None) -> None:
         """A ``#line`` so that compilers, debuggers and sanitizers name the Python line."""
@@ -188,7 +199,7 @@ class Emitter:
     def record(self, kind: str, site: int, index: str = "0", extent: str = "0", axis: int = 0) -> None:
         """Report an error at a site and leave the block."""
         line = self.op.location.line if self.op is not None and self.op.location is not None else 0
-        where = f"{line}, block, {index}, {extent}, {axis}, {site}, {self.lane_name}"
+        where = f"{line}, block, {index}, {extent}, {axis}, {site}, {self.lane}"
         self.line(f"tk::record(error, tk::{kind}, {where});")
         self.line("return false;")
 

@@ -27,12 +27,28 @@ def support(name: str, *arguments: ast.expr, at: ast.AST) -> ast.Call:
     return place(call, at)  # type: ignore[no-any-return]
 
 
+def site_of(kind: str, node: Any, source: Source) -> tuple[str, int, int, str]:
+    """The name of a piece of control flow; kinds tell apart what one statement gives rise to."""
+    return kind, node.lineno, node.col_offset, source.file
+
+
 def place(node: Any, at: ast.AST) -> Any:
     """Give ``node``, and what in it has no place yet, the place of ``at``."""
     for item in ast.walk(node):
         if isinstance(item, ast.expr | ast.stmt | ast.arg | ast.keyword) and not hasattr(item, "lineno"):
             ast.copy_location(item, at)
+            _keep_to_first_line(item, at)
     return node
+
+
+def _keep_to_first_line(item: Any, at: Any) -> None:
+    """What stands for a statement of several lines stands at its head: Python would name its last line."""
+    if getattr(at, "end_lineno", None) in (None, at.lineno):
+        return
+    head = getattr(at, "iter", None) or getattr(at, "test", None)
+    item.end_lineno, item.end_col_offset = at.lineno, at.col_offset + 1
+    if head is not None and head.end_lineno == at.lineno:
+        item.end_col_offset = head.end_col_offset
 
 
 def thunk(value: ast.expr) -> ast.Lambda:
@@ -55,6 +71,11 @@ class Expressions(ast.NodeTransformer):
 
     def refuse(self, node: ast.AST, what: str, instead: str) -> KernelSyntaxError:
         return KernelSyntaxError(f"{what} is not supported in kernels; {instead}", self.source.location(node))
+
+    def site(self, kind: str, node: ast.AST) -> ast.expr:
+        """A constant that names one piece of control flow (see ``joins``)."""
+        name: Any = site_of(kind, node, self.source)
+        return place(ast.Constant(name), node)  # type: ignore[no-any-return]
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         if type(node) in _REFUSED:
@@ -79,7 +100,7 @@ class Expressions(ast.NodeTransformer):
         if self.lazy:
             node.test = support("truth", node.test, at=node.test)
             return node
-        return support("ifexp", node.test, thunk(node.body), thunk(node.orelse), at=node)
+        return support("ifexp", node.test, thunk(node.body), thunk(node.orelse), self.site("choice", node), at=node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)

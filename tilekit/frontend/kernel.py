@@ -36,6 +36,7 @@ class Kernel:
         self.cache: dict[Any, Any] = {}
         """Compiled forms by specialisation; filled by the runtime."""
         self.lock = threading.RLock()
+        self.launch_plan: Any = None
         self._captures: list[Capture] | None = None
         self._values: tuple[Any, ...] = ()
         self._capture_key: Any = None
@@ -67,15 +68,23 @@ class Kernel:
         """The IR for parameters of these types."""
         return trace(self.function, types, self.key, self.options, form)
 
-    def default_types(self) -> dict[str, ArrayType | ScalarType | None]:
-        """The parameter types that the annotations state.
+    def default_types(
+        self, given: Mapping[str, ArrayType | ScalarType | None] | None = None
+    ) -> dict[str, ArrayType | ScalarType | None]:
+        """The type of every parameter: the one given, else the one that its annotation states.
 
         Raises:
-            KernelTypeError: an annotation is generic, so that only arguments can tell.
+            KernelTypeError: an annotation is generic and no type given for it, or a name is given that is no parameter.
         """
+        given = given or {}
+        if unknown := [name for name in given if name not in self.parameters]:
+            known = ", ".join(self.parameters)
+            raise KernelTypeError(f"kernel {self.key!r} has no parameter {unknown[0]!r}; its parameters are {known}")
         types: dict[str, ArrayType | ScalarType | None] = {}
         for name, annotation in self.parameters.items():
-            if isinstance(annotation, DType):
+            if name in given:
+                types[name] = given[name]
+            elif isinstance(annotation, DType):
                 types[name] = ScalarType(annotation)
             elif isinstance(annotation, ArrayAnnotation) and not annotation.is_generic:
                 types[name] = ArrayType(annotation.dtype, annotation.ndim or 1)

@@ -10,11 +10,14 @@ from typing import Any
 
 from tilekit.config import config
 from tilekit.errors import KernelAssertionError, KernelTypeError, KernelValueError
+from tilekit.frontend import joins
 from tilekit.frontend.calls import resolve_call
+from tilekit.frontend.joins import Site
 from tilekit.frontend.merge import number_type, numeric_operand
-from tilekit.frontend.regions import Body, Loop, Names, as_operand, trace_if
+from tilekit.frontend.regions import Body, Cells, Loop, Names, as_operand, run_iteration, trace_if
+from tilekit.frontend.syntax import JUMP_FLAGS, RETURNED
 from tilekit.ir.builtin import REGISTRY
-from tilekit.ir.context import Concrete, active, building, fail
+from tilekit.ir.context import Builder, Concrete, active, building, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
 from tilekit.ir.operands import common_dtype, describe
 from tilekit.ir.types import ScalarType, int32, int64
@@ -34,17 +37,33 @@ class Range:
             return None
         return range(self.start, self.stop, self.step)
 
-    def __iter__(self) -> Any:
+    def _known(self) -> range:
         known = self.constant
         if known is None:
             raise fail(KernelTypeError("a range with run-time bounds can only be the subject of a 'for' loop"))
-        return iter(known)
+        return known
+
+    def __iter__(self) -> Any:
+        return iter(self._known())
 
     def __len__(self) -> int:
-        return len(list(self))
+        return len(self._known())
 
-    def __getitem__(self, index: int) -> int:
-        return int(list(self)[index])
+    def __getitem__(self, index: Any) -> Any:
+        return self._known()[index]
+
+    def __reversed__(self) -> Range:
+        known = self.constant
+        if known is not None:
+            known = known[::-1]
+            return Range(known.start, known.stop, known.step)
+        if self.step not in (1, -1):
+            raise fail(
+                KernelTypeError(
+                    "reversed() of a range with run-time bounds needs the step 1 or -1; write its bounds out"
+                )
+            )
+        return Range(self.stop - self.step, self.start - self.step, -self.step)
 
 
 def make_range(*bounds: Any) -> Range:
@@ -53,7 +72,7 @@ def make_range(*bounds: Any) -> Range:
         raise fail(KernelTypeError(f"range() takes 1 to 3 arguments, got {len(bounds)}"))
     found: list[Any] = []
     for bound in bounds:
-        known = isinstance(bound, Scalar) and isinstance(bound.datum, Concrete)
+        known = isinstance(bound, Scalar) and isinstance(bound.datum, Concrete) and isinstance(active(), Builder)
         if isinstance(bound, Scalar) and not known:
             if not bound.dtype.is_integer:
                 raise fail(KernelTypeError(f"range() needs integers, got {describe(bound)}; use int(...)"))
@@ -64,7 +83,7 @@ def make_range(*bounds: Any) -> Range:
             except TypeError:
                 raise fail(KernelTypeError(f"range() needs integers, got {describe(bound)}; use int(...)")) from None
     start, stop, step = (0, found[0], 1) if len(found) == 1 else (*found, 1) if len(found) == 2 else found
-    if step == 0 and not isinstance(step, Scalar):
+    if not isinstance(step, Scalar) and step == 0:
         raise fail(KernelValueError("range() step must not be zero"))
     return Range(start, stop, step)
 
@@ -94,14 +113,16 @@ class Tracing:
     # Branches.
 
     @staticmethod
-    def if_(test: Any, then: Body, orelse: Body, names: Names) -> None:
+    def if_(
+        test: Any, then: Body, orelse: Body, names: Names, site: Site | None = None, flags: tuple[str, ...] = ()
+    ) -> None:
         known = truth(test)
         if isinstance(known, bool):
             (then if known else orelse)()
         else:
-            trace_if(known, then, orelse, names)
+            trace_if(known, then, orelse, names, flags, site=site)
 
-    def ifexp(self, test: Any, then: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+    def ifexp(self, test: Any, then: Callable[[], Any], orelse: Callable[[], Any], site: Site | None = None) -> Any:
         known = truth(test)
         if isinstance(known, bool):
             return then() if known else orelse()
@@ -115,7 +136,7 @@ class Tracing:
             nonlocal chosen
             chosen = orelse()
 
-        trace_if(known, first, second, (("chosen", True),))
+        trace_if(known, first, second, (("chosen", True, True),), site=site)
         return chosen
 
     def and_(self, *parts: Callable[[], Any]) -> Any:
@@ -159,41 +180,56 @@ class Tracing:
 
     # Loops.
 
-    def for_(self, items: Any, body: Body, names: Names, stop: Callable[[], Any] | None) -> None:
-        if isinstance(items, Range):
-            known = items.constant
-            limit = config.max_unroll if self.unroll is None else self.unroll
-            if known is None or len(known) > limit:
-                return _for_range(items, body, names, stop)
-            items = known
-        if isinstance(items, Tile | Array | Scalar):
-            raise fail(KernelTypeError(f"cannot loop over {describe(items)}; loop over range(n) and index it"))
-        self._for_each(iter(items), body, names, stop)
+    def rolled(self, items: Any) -> bool:
+        """Whether a loop stays a loop: one over a range with run-time bounds, or over a long one."""
+        if not isinstance(items, Range):
+            return False
+        known = items.constant
+        return known is None or len(known) > (config.max_unroll if self.unroll is None else self.unroll)
 
-    def _for_each(self, items: Iterable[Any], body: Body, names: Names, stop: Callable[[], Any] | None) -> None:
-        for item in items:
+    def for_(
+        self, items: Any, body: Body, names: Names, stop: Callable[[], Any] | None, site: Site | None = None
+    ) -> None:
+        if self.rolled(items):
+            return _for_range(items, body, names, stop, site)
+        self._for_each(items_of(items), body, names, stop, site)
+
+    def _for_each(
+        self, items: Iterable[Any], body: Body, names: Names, stop: Callable[[], Any] | None, site: Site | None
+    ) -> None:
+        cells = Cells(names, body)
+        for number, item in enumerate(items):
             gone = truth(stop()) if stop is not None else False
             if gone is True:
                 return
-            if gone is False:
-                body(item)
-            else:
-                self._guarded(gone, body, item, names)
+            with joins.iteration(site, number):
+                if gone is False:
+                    run_iteration(cells, partial(body, item))
+                else:
+                    run_iteration(cells, partial(self._guarded, gone, body, item, names, site))
 
     @staticmethod
-    def _guarded(gone: Scalar, body: Body, item: Any, names: Names) -> None:
-        """One unrolled iteration after a ``break`` that may have happened."""
-        trace_if(OPERATORS["not"](gone), lambda: body(item), lambda: None, names, (body,))
+    def _guarded(gone: Scalar, body: Body, item: Any, names: Names, site: Site | None) -> None:
+        """One unrolled iteration after a ``break`` or ``return`` that may have happened."""
+        flags = tuple(name for name, _, _ in names if name.startswith(JUMP_FLAGS[1])) or (RETURNED,)
+        go, each = OPERATORS["not"](gone), None if site is None else joins.each_of(site)
+        trace_if(go, partial(body, item), lambda: None, names, flags, (body,), site=each)
 
     @staticmethod
-    def while_(test: Callable[[], Any], body: Body, names: Names, stop: Callable[[], Any] | None) -> None:
+    def while_(
+        test: Callable[[], Any],
+        body: Body,
+        names: Names,
+        stop: Callable[[], Any] | None,
+        site: Site | None = None,
+    ) -> None:
         def proceed() -> Any:
             if stop is None:
                 return truth(test())
             go = Tracing.not_(stop())
             return Tracing().and_(lambda: go, test) if go is not False else False
 
-        _while(proceed, body, names, body)
+        _while(proceed, body, names, body, site)
 
     # Statements.
 
@@ -235,6 +271,18 @@ class Tracing:
             target[index] = cls.update(symbol, old, value)
 
     @staticmethod
+    def returned(returned: Any, result: Any) -> Any:
+        """What a function returns at its end."""
+        if result is None or returned is True:
+            return result
+        raise fail(
+            KernelTypeError(
+                f"the function returns {describe(result)} on some paths and ends without 'return' on others; "
+                "return a value on every path"
+            )
+        )
+
+    @staticmethod
     def assert_(test: Any, message: Callable[[], Any]) -> None:
         known = truth(test)
         if known is True:
@@ -257,12 +305,21 @@ _IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def _for_range(items: Range, body: Body, names: Names, stop: Callable[[], Any] | None) -> None:
+def items_of(items: Any) -> Any:
+    """What a loop that is unrolled goes through."""
+    if isinstance(items, Tile | Array | Scalar):
+        raise fail(KernelTypeError(f"cannot loop over {describe(items)}; loop over range(n) and index it"))
+    return iter(items)
+
+
+def _for_range(
+    items: Range, body: Body, names: Names, stop: Callable[[], Any] | None, site: Site | None = None
+) -> None:
     """A loop that stays a loop."""
     if stop is not None:
-        return _for_while(items, body, names, stop)
-    start, last, step = _range_operands(items)
-    loop = Loop(names, body)
+        return _for_while(items, body, names, stop, site)
+    start, last, step = range_operands(items)
+    loop = Loop(names, body, runs=bool(items.constant), site=site)
 
     def iteration(lead: list[Any]) -> list[Any]:
         body(Scalar(lead[0]))
@@ -273,25 +330,26 @@ def _for_range(items: Range, body: Body, names: Names, stop: Callable[[], Any] |
     loop.finish("for_range", operands, block, inits, slots)
 
 
-def _range_operands(items: Range) -> list[Any]:
+def range_operands(items: Range) -> list[Any]:
     """The bounds in one integer dtype: int32, unless one of them is wider."""
     bounds = {name: getattr(items, name) for name in ("start", "stop", "step")}
-    wanted = common_dtype({name: number_type(bound) for name, bound in bounds.items()}, "range()").dtype
-    if wanted == int32 and any(isinstance(b, int) and not -(2**31) <= b < 2**31 for b in bounds.values()):
-        wanted = int64
-    return [numeric_operand(bound, ScalarType(wanted)) for bound in bounds.values()]
+    wanted = common_dtype({name: number_type(bound) for name, bound in bounds.items()}, "range()")
+    if wanted.dtype == int32 and any(isinstance(b, int) and not -(2**31) <= b < 2**31 for b in bounds.values()):
+        wanted = ScalarType(int64)
+    return [numeric_operand(bound, wanted) for bound in bounds.values()]
 
 
-def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any]) -> None:
+def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any], site: Site | None = None) -> None:
     """A range loop that a ``break`` or ``return`` may leave: a ``while`` that carries the index."""
     last, step = items.stop, items.step
     __index: Any = items.start
 
     def within() -> Any:
-        up = OPERATORS["<"](__index, last)
+        up, down = OPERATORS["<"](__index, last), OPERATORS[">"](__index, last)
         if isinstance(step, int):
-            return up if step > 0 else OPERATORS[">"](__index, last)
-        return OPERATORS["where"](OPERATORS[">"](step, 0), up, OPERATORS[">"](__index, last))
+            return up if step > 0 else down
+        falls = OPERATORS["and"](OPERATORS["<"](step, 0), down)
+        return OPERATORS["where"](OPERATORS[">"](step, 0), up, falls)
 
     def proceed() -> Any:
         go = truth(within())
@@ -302,14 +360,14 @@ def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any]) 
         body(__index)
         __index = OPERATORS["+"](__index, step)
 
-    _while(proceed, iteration, (*names, ("__index", True)), body)
+    _while(proceed, iteration, (*names, ("__index", True, True)), body, site)
 
 
-def _while(proceed: Callable[[], Any], body: Body, names: Names, source: Body) -> None:
+def _while(proceed: Callable[[], Any], body: Body, names: Names, source: Body, site: Site | None = None) -> None:
     first = truth(proceed())
     if first is False:
         return
-    loop = Loop(names, body, source)
+    loop = Loop(names, body, source, runs=first is True, site=site)
     start = as_operand(first)
 
     def iteration(lead: list[Any]) -> list[Any]:

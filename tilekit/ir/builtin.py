@@ -5,19 +5,27 @@ signature that it needs, and first any of the leading parameters that ``LEADING`
 
     result      types  -> type      type and shape rule; the verifier runs it again after every pass
     coerce      types  -> dtypes    the dtype that operands are converted to before anything else
-    check       handles -> None     what types cannot tell: aliasing, reads of tiles never written
+    check       handles -> None     what types cannot tell: aliasing
+    ignores     operands -> names   the tile operands that are not read, such as an accumulator scaled by zero
     reference   arrays -> array     what the op means, in NumPy; also the interpreter
-    adjoint     values -> values    gradient of each differentiable operand, built from other builtins
+    adjoint     values -> values    gradient of each float operand, built from other builtins
     lower       values -> value     rewrites to more concrete builtins ...
     emit        names  -> code      ... or writes C++; exactly one of the two
 
 ``types`` are the types of the results in ``reference`` and of the operands, by name, in ``emit``.
+
+An ``adjoint`` rule gets the gradient of the (first) result, ``value(name)``, which recomputes an operand in the adjoint
+function, and ``result()``, which recomputes the result. It answers with a gradient for each operand, by name: a value,
+``0`` for one that is exactly zero, ``no_gradient("why")``, or a function giving one of these, called only where the
+operand's gradient is wanted; a tuple of them for a tuple of operands. ``cx`` is ``passes.differentiate.Adjoint``.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -50,16 +58,63 @@ LEADING: dict[str, tuple[str, ...]] = {
     "result": ("blocks",),
     "coerce": (),
     "check": (),
+    "ignores": (),
     "reference": ("machine", "blocks", "types"),
-    "adjoint": ("cx", "grad", "op", "out"),
-    "lower": ("target",),
+    "adjoint": ("cx", "grad", "value", "result"),
+    "lower": ("target", "lane", "lanes"),
     "emit": ("cx", "results", "blocks", "types"),
 }
 
 OPERAND_KINDS = (Kind.OPERAND, Kind.INDEX, Kind.TILES)
 
 
-class Builtin:
+@dataclass(eq=False)
+class Properties:
+    """What passes may ask of an op without knowing its name."""
+
+    group: str = "internal"
+    """The chapter of the reference that documents it; internal ones are not public."""
+    operator: str | None = None
+    """The Python operator, or step of the frontend, that means it."""
+    elementwise: bool = False
+    """Scalar arithmetic: applied to tiles, it is mapped over their elements."""
+    cooperative: bool = False
+    """All lanes of the block take part, so it must not stand under a per-lane condition."""
+    unify: tuple[str, ...] = ()
+    """Operands that must share one dtype."""
+    updates: str | None = None
+    """The tile operand that is rebound to the (first) result."""
+    reads: tuple[str, ...] = ()
+    """Array operands that are read."""
+    writes: tuple[str, ...] = ()
+    """Array operands that are written."""
+    atomics: tuple[str, ...] = ()
+    """Array operands that are updated atomically."""
+    side_effect: bool = False
+    """It does more than yield its results, so it is never dropped."""
+    ordered: bool = False
+    """Blocks that run it must run in order, as for printing."""
+    lane: bool = False
+    """The result differs between lanes whatever the operands."""
+    observes_lanes: bool = False
+    """A kernel that contains it depends on the number of lanes."""
+    per_lane: tuple[str, ...] = ()
+    """Operands of a cooperative op that may differ between lanes; ``lower`` gets the tile of their values."""
+    view: bool = False
+    """The result is other coordinates over the first operand's storage."""
+    contraction: tuple[str, ...] = ()
+    """The operands a, b, accumulator of a matrix product."""
+    linear_in: tuple[str, ...] = ()
+    """Operands in which the result is linear."""
+    reuses: tuple[str, ...] = ()
+    """Tile operands whose storage the result may take over."""
+    carries: bool = False
+    """A region whose results are what its blocks yield, one by one."""
+    uninitialized: bool = False
+    """The result holds nothing yet: reading it before a write is an error."""
+
+
+class Builtin(Properties):
     """A declared operation: a call records an op while a kernel is traced, and computes at once otherwise."""
 
     def __init__(self, signature: Callable[..., Any], **properties: Any) -> None:
@@ -68,69 +123,37 @@ class Builtin:
         self.__doc__ = signature.__doc__
         self.__wrapped__ = signature
         self.__module__ = signature.__module__
-        self.signature = inspect.signature(signature, eval_str=True)
-        parameters = self.signature.parameters.values()
-        self.kinds = {parameter.name: kind_of(parameter.annotation) for parameter in parameters}
-        self.accepted = {parameter.name: accepts(parameter.annotation) for parameter in parameters}
-        self.optional = {p.name for p in parameters if p.default is None or allows_none(p.annotation)}
-        self.operand_names = tuple(name for name, kind in self.kinds.items() if kind in OPERAND_KINDS)
         self._rules: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
         self.no_adjoint: str | None = None
-        self._set_properties(**properties)
+        super().__init__(**properties)
         if self.name in REGISTRY:
             raise ValueError(f"builtin {self.name!r} is declared twice")
         REGISTRY[self.name] = self
         if self.operator is not None:
             handles.OPERATORS[self.operator] = self
 
-    def _set_properties(
-        self,
-        group: str = "internal",
-        operator: str | None = None,
-        elementwise: bool = False,
-        cooperative: bool = False,
-        unify: tuple[str, ...] = (),
-        updates: str | None = None,
-        reads: tuple[str, ...] = (),
-        writes: tuple[str, ...] = (),
-        atomics: tuple[str, ...] = (),
-        side_effect: bool = False,
-        lane: bool = False,
-        observes_lanes: bool = False,
-        view: bool = False,
-        contraction: tuple[str, ...] = (),
-        linear_in: tuple[str, ...] = (),
-        reuses: tuple[str, ...] = (),
-        carries: bool = False,
-        ordered: bool = False,
-    ) -> None:
-        self.group = group
-        self.operator = operator
-        self.elementwise = elementwise
-        """Scalar arithmetic: applied to tiles, it is mapped over their elements."""
-        self.cooperative = cooperative
-        """All lanes of the block take part, so it must not stand under a per-lane condition."""
-        self.unify = unify
-        """Operands that must share one dtype."""
-        self.updates = updates
-        """The tile operand that is rebound to the (first) result."""
-        self.reads, self.writes, self.atomics = reads, writes, atomics
-        """Array operands that are read, written, updated atomically."""
-        self.side_effect = side_effect
-        self.lane = lane
-        """The result differs between lanes whatever the operands."""
-        self.observes_lanes = observes_lanes
-        self.view = view
-        """The result is other coordinates over the first operand's storage."""
-        self.contraction = contraction
-        """The operands a, b, accumulator of a matrix product."""
-        self.linear_in = linear_in
-        self.reuses = reuses
-        """Tile operands whose storage the result may take over."""
-        self.carries = carries
-        """A region whose results are what its blocks yield, one by one."""
-        self.ordered = ordered
-        """Blocks that run it must run in order, as for printing."""
+    # The signature, read at the first use: there are hundreds of builtins, and a program calls a few.
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        return inspect.signature(self.__wrapped__, eval_str=True)
+
+    @cached_property
+    def kinds(self) -> dict[str, Kind]:
+        return {name: kind_of(parameter.annotation) for name, parameter in self.signature.parameters.items()}
+
+    @cached_property
+    def accepted(self) -> dict[str, tuple[type, ...]]:
+        return {name: accepts(parameter.annotation) for name, parameter in self.signature.parameters.items()}
+
+    @cached_property
+    def optional(self) -> set[str]:
+        parameters = self.signature.parameters.values()
+        return {p.name for p in parameters if p.default is None or allows_none(p.annotation)}
+
+    @cached_property
+    def operand_names(self) -> tuple[str, ...]:
+        return tuple(name for name, kind in self.kinds.items() if kind in OPERAND_KINDS)
 
     # Calls.
 
@@ -146,7 +169,7 @@ class Builtin:
             if any(isinstance(given[name], Tile) for name in self.operand_names):
                 return handles.OPERATORS["map"](self, *given.values())
             numbers = [given[name] for name in self.operand_names]
-            if all(isinstance(number, int | float) for number in numbers):
+            if len(numbers) == len(given) and all(isinstance(number, int | float) for number in numbers):
                 return self._fold(numbers)
         operands, attrs = self._split(given)
         operands = self._coerce(operands, attrs, given)
@@ -174,11 +197,13 @@ class Builtin:
     def _split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         operands: dict[str, Any] = {}
         attrs: dict[str, Any] = {}
+        ignored = self.ignored(given, {})
         for name, value in given.items():
             what = f"{self.name}(): {name}"
             match self.kinds[name]:
                 case Kind.OPERAND:
-                    operands[name] = self._operand(name, value, what)
+                    unread = isinstance(value, Tile) and name in ignored
+                    operands[name] = value.read(unread=True) if unread else self._operand(name, value, what)
                 case Kind.INDEX:
                     operands[name] = index_operand(value, what)
                 case Kind.TILES:
@@ -221,7 +246,7 @@ class Builtin:
             return operand
         type = operand.type
         if isinstance(operand, Const):
-            return operand if wanted.weak and type.weak else convert_constant(operand, wanted.dtype, self.spelled)
+            return operand if type == wanted else convert_constant(operand, wanted.dtype, self.spelled)
         if type.dtype == wanted.dtype or isinstance(type, TileType):
             return operand
         return operand_of(handles.OPERATORS["cast"](wrap(operand), wanted.dtype), name)
@@ -249,6 +274,10 @@ class Builtin:
 
     # What passes ask of a builtin.
 
+    def ignored(self, operands: Mapping[str, Any], attrs: Mapping[str, Any]) -> tuple[str, ...]:
+        """The tile operands that this call does not read."""
+        return tuple(self.apply("ignores", operands, attrs)) if "ignores" in self._rules else ()
+
     def has(self, kind: str) -> bool:
         return kind in self._rules
 
@@ -268,14 +297,17 @@ class Builtin:
 
     # How a builtin is declared.
 
-    def result(self, rule: Rule) -> Rule:
-        return self._declare("result", rule)
+    def result(self, rule: Rule, names: tuple[str, ...] | None = None) -> Rule:
+        return self._declare("result", rule, names)
 
     def coerce(self, rule: Rule) -> Rule:
         return self._declare("coerce", rule)
 
     def check(self, rule: Rule) -> Rule:
         return self._declare("check", rule)
+
+    def ignores(self, rule: Rule) -> Rule:
+        return self._declare("ignores", rule)
 
     def reference(self, rule: Rule) -> Rule:
         return self._declare("reference", rule)
@@ -290,6 +322,7 @@ class Builtin:
         return self._declare("emit", rule)
 
     def has_no_adjoint(self, reason: str) -> None:
+        """Declare that gradients cannot flow through this op, and why; reaching one is then an error."""
         self.no_adjoint = reason
 
     def missing_rules(self) -> list[str]:
@@ -299,16 +332,22 @@ class Builtin:
             missing.append("exactly one of lower / emit")
         return missing
 
-    def _declare(self, kind: str, rule: Rule) -> Rule:
-        names = tuple(inspect.signature(rule).parameters)
-        known = {*LEADING[kind], *self.signature.parameters}
+    def _declare(self, kind: str, rule: Rule, names: tuple[str, ...] | None = None) -> Rule:
+        """``names`` for a rule that takes keywords."""
+        names = parameter_names(rule) if names is None else names
+        known = {*LEADING[kind], *parameter_names(self.__wrapped__)}
         if unknown := [name for name in names if name not in known]:
-            raise TypeError(f"{self.name}.{kind} takes {unknown}, which {self.name}{self.signature} lacks")
+            raise TypeError(f"{self.name}.{kind} takes {unknown}, which {self.name} lacks")
         self._rules[kind] = (rule, names)
         return rule
 
     def __repr__(self) -> str:
         return f"<builtin {self.name}{self.signature}>"
+
+
+def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 EAGER: Any = None
@@ -323,7 +362,7 @@ def set_eager(context: Any) -> None:
 def builtin(**properties: Any) -> Callable[[Callable[..., Any]], Builtin]:
     """Declare a builtin from a typed signature whose docstring is its user documentation.
 
-    The properties are those of ``Builtin._set_properties``: what passes may ask of an op without knowing its name.
+    The keyword arguments are the fields of :class:`Properties`.
     """
     return lambda signature: Builtin(signature, **properties)
 

@@ -22,10 +22,12 @@ from tilekit.errors import CompileError, KernelTypeError
 from tilekit.ir.core import Function, walk
 from tilekit.ir.interpret import to_memory
 from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, to_numpy_scalar
-from tilekit.passes import run_pipeline
+from tilekit.passes import Observer, run_pipeline
 from tilekit.runtime import cache, faults
+from tilekit.runtime.dump import Dump
 from tilekit.runtime.keys import key_of
 from tilekit.runtime.pool import run_blocks
+from tilekit.runtime.progress import progress
 from tilekit.runtime.toolchain import Toolchain, find_toolchain, library_suffix
 
 NATIVE = Path(__file__).parents[1] / "native"
@@ -51,10 +53,17 @@ class Generated:
     """Whether blocks must run in order: the kernel prints, or adds floats atomically."""
 
 
-def generate(function: Function, target: Target) -> Generated:
-    """Run the passes and emit C++."""
-    lowered, storage = run_pipeline(function, target)
+def generate(function: Function, target: Target, observe: Observer = lambda name, fn: None) -> Generated:
+    """Run the passes and emit C++; ``observe`` sees the function after each pass."""
+    dump = Dump(function.name)
+
+    def seen(name: str, fn: Function) -> None:
+        dump.observe(name, fn)
+        observe(name, fn)
+
+    lowered, storage = run_pipeline(function, target, seen)
     source, sites = emit_cpu(lowered, storage, target)
+    dump.emitted("cpu", "cpp", source)
     return Generated(lowered, source, storage.size, tuple(sites), _is_serial(lowered))
 
 
@@ -90,7 +99,8 @@ def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bo
     def compile_into(folder: Path) -> None:
         source = folder / "kernel.cpp"
         source.write_text(generated.source, encoding="utf-8")
-        toolchain.compile(source, folder / name, [NATIVE], debug, fast_math)
+        with progress(f"compiling kernel {generated.function.name!r} with {toolchain.name}"):
+            toolchain.compile(source, folder / name, [NATIVE], debug, fast_math)
 
     describe = {"kernel": generated.function.name, "compiler": f"{toolchain.name} {toolchain.version}"}
     return cache.get_or_build("cpu", key, compile_into, describe) / name
@@ -180,18 +190,20 @@ def type_name(value: Any) -> str:
     return type(value).__name__
 
 
-def compile_cpu(function: Function, target: Target, options: Mapping[str, Any]) -> CpuKernel:
-    """Generate, compile and load a kernel.
+def compile_library(generated: Generated, options: Mapping[str, Any]) -> Path:
+    """The shared library of a generated kernel under the options in force; ``options`` are the kernel's own.
 
     Raises:
         CompileError: no compiler was found, or it refused the code.
     """
     toolchain = find_toolchain()
     if toolchain is None:
-        raise CompileError(
-            "no C++ compiler was found; install g++ or clang++, set TILEKIT_CXX, or install tilekit's extra 'cpu'"
-        )
-    generated = generate(function, target)
+        raise CompileError("no C++ compiler was found; install g++, clang++ or the ziglang package, or set TILEKIT_CXX")
     debug = config.mode == "debug" or config.lineinfo
-    fast_math = bool(options.get("fast_math", config.fast_math))
-    return CpuKernel(generated, build(generated, toolchain, debug, fast_math), target.block_dim)
+    return build(generated, toolchain, debug, bool(options.get("fast_math", config.fast_math)))
+
+
+def compile_cpu(function: Function, target: Target, options: Mapping[str, Any]) -> CpuKernel:
+    """Generate, compile and load a kernel; raises as :func:`compile_library`."""
+    generated = generate(function, target)
+    return CpuKernel(generated, compile_library(generated, options), target.block_dim)

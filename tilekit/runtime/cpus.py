@@ -79,19 +79,35 @@ def cpu_identity() -> str:
     return "; ".join(parts)
 
 
+def cpu_name() -> str:
+    """The processor's name as its maker writes it, or the machine's kind where nothing tells."""
+    found = _first_processor(Path("/proc/cpuinfo")) if sys.platform == "linux" else {}
+    return found.get("model name") or platform.processor() or platform.machine()
+
+
+def cpu_features() -> tuple[str, ...]:
+    """What the processor offers beyond its basic instructions, as the operating system spells it; empty if unknown."""
+    found = _first_processor(Path("/proc/cpuinfo")) if sys.platform == "linux" else {}
+    return tuple((found.get("flags") or found.get("Features") or found.get("isa") or "").split())
+
+
 def _cpuinfo(path: Path) -> list[str]:
-    """The first processor's model and features. The kernel writes the file as it is read: big hosts take long."""
+    """The first processor's model and features."""
+    found = _first_processor(path)
+    if not found:
+        return [platform.processor()]
+    return [f"{key}={' '.join(sorted(value.split()))}" for key, value in found.items()]
+
+
+def _first_processor(path: Path) -> dict[str, str]:
+    """What is told of the first processor. The kernel writes the file as it is read: big hosts take long."""
     try:
         with path.open("rb", buffering=0) as file:
             text = file.read(1 << 14).decode("utf-8", "replace")
     except OSError:
-        return [platform.processor()]
-    found = []
-    for line in text.strip().partition("\n\n")[0].splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() in _CPUINFO_KEYS:
-            found.append(f"{key.strip()}={' '.join(sorted(value.split()))}")
-    return found
+        return {}
+    pairs = (line.partition(":") for line in text.strip().partition("\n\n")[0].splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs if key.strip() in _CPUINFO_KEYS}
 
 
 def _read(path: Path) -> str:

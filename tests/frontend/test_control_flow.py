@@ -1,0 +1,558 @@
+"""Branches, loops and jumps mean what they mean in Python, with run-time and with constant operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tilekit as tk
+from tests.frontend.running import check
+
+CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+
+
+def on(*arguments: tuple[Any, ...]) -> Callable[[Any], Any]:
+    """Check the function on each of these argument tuples."""
+
+    def add(function: Any) -> Any:
+        CASES.extend((function, given) for given in arguments)
+        return function
+
+    return add
+
+
+# Branches.
+
+
+@on((-3,), (0,), (4,))
+def sign(n):
+    if n < 0:
+        s = -1
+    elif n == 0:
+        s = 0
+    else:
+        s = 1
+    return s
+
+
+@on((1,), (5,), (12,))
+def only_then(n):
+    x = 1
+    if n > 3:
+        x = 2
+        if n > 10:
+            x += 40
+    return x
+
+
+@on((1, 2), (2, 1))
+def swap(a, b):
+    if a > b:
+        a, b = b, a
+    return a, b
+
+
+@on((1,), (3,), (9,))
+def early_return(n):
+    if n < 2:
+        return 10
+    if n < 5:
+        return 20
+    return 30
+
+
+@on((1,), (3,), (9,))
+def return_in_both(n):
+    if n < 2:
+        x = n * 2
+    else:
+        if n > 8:
+            return n, -1
+        x = n * 3
+    return x, n
+
+
+@on((0,), (1,), (7,))
+def falls_through(n):
+    x = 5
+    if n == 0:
+        return x
+    elif n == 1:
+        x = 6
+    else:
+        x = 7
+    x = x * 10
+    return x
+
+
+@on((3,), (-3,))
+def conditional_expression(n):
+    return n if n > 0 else -n
+
+
+@on((0,), (2,), (4,))
+def nested_conditional_expressions(n):
+    return (1 if n < 1 else 2 if n < 3 else 3) + (10 if n == 2 else 20)
+
+
+@on((0, 1), (1, 1), (1, 0), (0, 0))
+def logic(a, b):
+    x = 1 if a == 1 and b == 1 else 0
+    y = 1 if a == 1 or b == 1 else 0
+    z = 1 if not (a == 1) else 0
+    w = 1 if (not a and b) or (a and not b) else 0
+    return x, y, z, w
+
+
+@on((-1,), (0,), (3,), (9,), (10,))
+def chained(n):
+    return (1 if 0 <= n < 10 else 0), (1 if 0 < n <= 3 != 4 else 0)
+
+
+@on((7, 2), (2, 7))
+def chained_swap(a, b):
+    if 0 < a < b < 10:
+        return b
+    return a
+
+
+# range.
+
+
+@on((0,), (1,), (5,))
+def sum_to(n):
+    total = 0
+    for i in range(n):
+        total += i
+    return total
+
+
+@on((2, 9), (9, 2), (3, 3))
+def from_to(a, b):
+    total = 0
+    for i in range(a, b):
+        total = total * 2 + i
+    return total
+
+
+@on((9, 2), (2, 9))
+def backward(a, b):
+    total = 0
+    for i in range(a, b, -1):
+        total = total * 3 + i
+    return total
+
+
+@on((10, 3), (10, 1), (10, 20), (-7, -3), (7, -3))
+def run_time_step(n, step):
+    total = 0
+    for i in range(0, n, step):
+        total = total * 5 + i + 1
+    return total
+
+
+@on((5,), (0,))
+def nested(n):
+    total = 0
+    for i in range(n):
+        for j in range(i, n):
+            for k in range(2):
+                total += i * j + k
+    return total
+
+
+@on((0,), (3,), (7,), (100,))
+def break_out(n):
+    total = 0
+    for i in range(10):
+        if i == n:
+            break
+        total += i
+    return total
+
+
+@on((3,), (11,))
+def continue_on(n):
+    total = 0
+    for i in range(n):
+        if i % 3 == 1:
+            continue
+        total += i
+    return total
+
+
+@on((3,), (11,), (0,))
+def break_and_continue(n):
+    total = 0
+    for i in range(20):
+        if i % 2 == 0:
+            continue
+        if i > n:
+            break
+        total = total * 2 + i
+        if total > 100:
+            continue
+        total += 1
+    return total
+
+
+@on((6,), (2,), (0,))
+def nested_breaks(n):
+    count = 0
+    for i in range(n):
+        for j in range(n):
+            if j > i:
+                break
+            if j == 1:
+                continue
+            count += 10 * i + j
+        if i == 4:
+            break
+    return count
+
+
+@on((4,), (40,))
+def find_first(n):
+    for i in range(10):
+        if i * i >= n:
+            return i
+    return -1
+
+
+@on((3,), (12,))
+def return_from_two_loops(n):
+    for i in range(5):
+        for j in range(5):
+            if i * j == n:
+                return i, j
+    return -1, -1
+
+
+@on((0,), (4,))
+def last_index(n):
+    i = -1
+    for i in range(n):
+        pass
+    return i
+
+
+@on((4,))
+def index_is_a_copy(n):
+    total = 0
+    for i in range(n):
+        total += i
+        i = 100
+    return total
+
+
+@on((3,))
+def loop_variable_afterwards(n):
+    j = 7
+    for i in range(n):
+        j = i * 2
+    return j
+
+
+@on((3, 4))
+def bounds_are_read_once(n, m):
+    total = 0
+    for _i in range(n):
+        n = n + m
+        total += n
+    return total, n
+
+
+@on((10,))
+def fibonacci(n):
+    a, b = 0, 1
+    for _ in range(n):
+        a, b = b, a + b
+    return a, b
+
+
+@on((5,))
+def rotation(n):
+    a = 1
+    b = 2
+    c = 3
+    for _ in range(n):
+        a, b, c = c, a, b
+    return a, b, c
+
+
+@on((5,))
+def tuple_carried(n):
+    pair = (0, 1)
+    for i in range(n):
+        pair = (pair[1], pair[0] + i)
+    return pair
+
+
+@on((4,))
+def tuple_of_tuples(n):
+    state = ((1, 2), 3)
+    for i in range(n):
+        (a, b), c = state
+        state = ((b, c), a + i)
+    return state
+
+
+@on((5,))
+def one_value_in_a_branch_of_a_loop(n):
+    best = -1
+    for i in range(n):
+        value = (i * 7) % 5
+        if value > best:
+            best = value
+    return best
+
+
+# while.
+
+
+@on((27,), (1,))
+def collatz(n):
+    steps = 0
+    while n != 1:
+        if n % 2 == 0:
+            n = n // 2
+        else:
+            n = 3 * n + 1
+        steps += 1
+    return steps
+
+
+@on((5,), (1,))
+def while_true(n):
+    i = 0
+    while True:
+        i += 1
+        if i * i > n:
+            break
+    return i
+
+
+@on((20,))
+def while_true_return(n):
+    i = 0
+    while True:
+        i += 1
+        if i * i > n:
+            return i
+
+
+@on((10,), (0,))
+def while_continue(n):
+    total = 0
+    while n > 0:
+        n -= 1
+        if n % 2 == 0:
+            continue
+        total += n
+    return total
+
+
+@on((48, 18), (7, 13))
+def gcd(a, b):
+    while b:
+        a, b = b, a % b
+    return a
+
+
+@on((3, 10))
+def while_and(n, m):
+    i = 0
+    while i < m and i * i <= n:
+        i += 1
+    return i
+
+
+@on((3,))
+def while_false(n):
+    while False:
+        n += 1
+    return n
+
+
+@on((4,))
+def while_in_for(n):
+    total = 0
+    for i in range(n):
+        j = i
+        while j > 0:
+            total += j
+            j -= 1
+    return total
+
+
+@on((12,))
+def sieve_like(n):
+    count = 0
+    for p in range(2, n):
+        prime = True
+        d = 2
+        while d * d <= p:
+            if p % d == 0:
+                prime = False
+                break
+            d += 1
+        if prime:
+            count += 1
+    return count
+
+
+# Loops over what is known.
+
+
+@on((3,))
+def over_tuple(n):
+    total = 0
+    for x in (1, 10, 100):
+        total += x * n
+    return total
+
+
+@on((3,))
+def over_zip(n):
+    total = 0
+    for a, b in zip((1, 2, 3), (10, 20, 30), strict=True):
+        total += a * b * n
+    return total
+
+
+@on((3,))
+def over_enumerate(n):
+    total = 0
+    for i, x in enumerate((5, 6, 7)):
+        total = total * 10 + i * x + n
+    return total
+
+
+@on((3,))
+def over_enumerate_range(n):
+    total = 0
+    for i, x in enumerate(range(5, 8)):
+        total = total * 10 + i * x + n
+    return total
+
+
+@on((2,), (50,))
+def over_tuple_break(n):
+    total = 0
+    for x in (1, 2, 3, 4):
+        if x == n:
+            break
+        if x + 1 == n:
+            continue
+        total += x
+    return total
+
+
+@on((2,), (50,))
+def over_tuple_return(n):
+    for x in (1, 2, 3, 4):
+        if x == n:
+            return x * 10
+    return 0
+
+
+@on((3,))
+def over_reversed(n):
+    total = 0
+    for x in reversed((1, 2, 3)):
+        total = total * n + x
+    return total
+
+
+@on((3,))
+def over_reversed_range(n):
+    total = 0
+    for x in reversed(range(4)):
+        total = total * n + x
+    return total
+
+
+@on((2,))
+def over_run_time_tuple(n):
+    total = 0
+    for x in (n, n + 1, 3 * n):
+        total = total * 10 + x
+    return total
+
+
+# Names that the rewriting uses itself.
+
+
+@on((3,))
+def names(index):
+    chosen = 0
+    item = 1
+    for body in range(index):
+        if body > 1:
+            chosen += item
+        else:
+            item += chosen if chosen > 0 else body
+    then_1 = chosen
+    result = then_1 + item
+    names = result
+    stop = names if names > 0 else 2
+    return stop, chosen, item
+
+
+@on((3,))
+def assigned_after_use_in_branch(n):
+    x = 0
+    if n > 1:
+        y = n
+        x = y + 1
+    return x
+
+
+@on((6,))
+def deep(n):
+    total = 0
+    if n > 0:
+        if n > 1:
+            for i in range(n):
+                if i > 1:
+                    while i > 0:
+                        if i > 2:
+                            if i > 3:
+                                total += 1
+                            else:
+                                total += 2
+                        else:
+                            for j in range(i):
+                                if j > 0:
+                                    total += j
+                                else:
+                                    total += 3
+                        i -= 1
+    return total
+
+
+@on((3,), (8,))
+def statement_after_guarded_loop(n):
+    total = 0
+    for i in range(5):
+        if i == n:
+            return total
+        total += i
+    total *= 2
+    for i in range(n):
+        total += 1
+        if total > 25:
+            break
+    return total + 1000
+
+
+@pytest.mark.parametrize(("function", "arguments"), CASES, ids=[f"{f.__name__}{a}" for f, a in CASES])
+def test_as_in_python(function, arguments):
+    check(function, *arguments)
+
+
+def test_cases_cover_every_function():
+    assert len({function.__name__ for function, _ in CASES}) > 50
+    assert tk.config.max_unroll == 16

@@ -1,0 +1,119 @@
+"""Run the README's example on every device of this machine, and check it against NumPy.
+
+The exit status is 1 where a device whose toolchain is installed fails or falls back to something else. A device whose
+toolchain is missing is a row that says what to install.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tilekit.cli.installed import install_command
+from tilekit.cli.text import seconds, table
+from tilekit.errors import FallbackWarning, TilekitError
+from tilekit.examples import first_gemm
+from tilekit.runtime import nvidia, toolchain
+from tilekit.runtime.program import compile_kernel
+
+ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One row: what a device did, or what it lacks."""
+
+    device: str
+    compiler: str = "-"
+    compile_time: str = "-"
+    run_time: str = "-"
+    error: str = "-"
+    note: str = ""
+    """Where the source lies, what failed, or what to install."""
+    failed: bool = False
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """It takes no arguments."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    outcomes = list(_outcomes())
+    head = ["device", "compiler", "compile", "run", "max error", "result", "where its source lies, or what is missing"]
+    rows = [[o.device, o.compiler, o.compile_time, o.run_time, o.error, _result(o), o.note] for o in outcomes]
+    print(table(head, rows))
+    failed = [outcome.device for outcome in outcomes if outcome.failed]
+    if failed:
+        print(f"\nFAILED: {', '.join(failed)}. `python -m tilekit doctor` tells more.")
+    return 1 if failed else 0
+
+
+def _result(outcome: Outcome) -> str:
+    return "FAILED" if outcome.failed else "ok" if outcome.error != "-" else "not run"
+
+
+def _outcomes() -> Iterator[Outcome]:
+    yield _cpu()
+    yield from _interpreter()
+    for gpu in nvidia.find_driver().gpus:
+        note = f"{gpu.name}: CUDA comes with the next release, and will need {install_command('cuda')}"
+        yield Outcome(gpu.device, note=note)
+
+
+def _cpu() -> Outcome:
+    candidates = toolchain.candidates()
+    broken = [c for c in candidates if c.command and not c.works]
+    asked_for = next((c for c in broken if c.name == "TILEKIT_CXX"), None)
+    chosen = next((c for c in candidates if c.works), None)
+    blamed = asked_for or (broken[0] if broken and chosen is None else None)
+    if blamed is not None:
+        return Outcome("cpu", blamed.name, note=blamed.reason.partition("\n")[0], failed=True)
+    if chosen is None:
+        note = f"no C++ compiler was found: install g++ or clang++, or run {install_command('cpu')}"
+        return Outcome("cpu", note=note)
+    return _checked("cpu", chosen.name, _compile)
+
+
+def _interpreter() -> Iterator[Outcome]:
+    outcome = _checked("interpret", "none", None)
+    if "not supported yet" not in outcome.note:
+        yield outcome
+
+
+def _compile() -> tuple[str, Path]:
+    """Compile the example; the time it took, and where its source lies."""
+    began = time.perf_counter()
+    library = compile_kernel(first_gemm.gemm, ndim=1, block_dim=first_gemm.BLOCK_DIM).library
+    took = time.perf_counter() - began
+    cached = library.stat().st_mtime < time.time() - took - 1.0
+    return seconds(took) + (" (cached)" if cached else ""), library.parent / "kernel.cpp"
+
+
+def _checked(device: str, compiler: str, compiling: Callable[[], tuple[str, Path]] | None) -> Outcome:
+    """Compile, run and compare; whatever goes wrong is the row's note."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FallbackWarning)
+            compile_time, source = compiling() if compiling else ("-", Path(first_gemm.__file__))
+            run_time, error = _run(device)
+    except (TilekitError, FallbackWarning) as problem:
+        return Outcome(device, compiler, note=str(problem), failed=True)
+    failed = not error <= first_gemm.bound()
+    return Outcome(device, compiler, compile_time, run_time, f"{error:.1e}", str(source), failed)
+
+
+def _run(device: str) -> tuple[str, float]:
+    """The best time of a warm launch, and the largest error against NumPy."""
+    first_gemm.run(device)
+    best = float("inf")
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        result = first_gemm.run(device)
+        best = min(best, time.perf_counter() - began)
+    return seconds(best), float(np.max(np.abs(result - first_gemm.expected())))

@@ -1,0 +1,185 @@
+"""What a kernel becomes: its IR, after each pass if asked for, and its source. Nothing is launched.
+
+python -m tilekit inspect mykernels.py:gemm --ir --source
+python -m tilekit inspect mykernels.py:scale --types x=array1d[float16] factor=float32
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tilekit.errors import KernelNameError, KernelTypeError, KernelValueError, TilekitError
+from tilekit.frontend.kernel import Kernel
+from tilekit.ir.annotations import ArrayAnnotation
+from tilekit.ir.parameters import parse_annotation
+from tilekit.ir.types import ArrayType, DType, ScalarType
+from tilekit.runtime.program import Compiled, compile_kernel
+
+Type = ArrayType | ScalarType | None
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kernel", metavar="FILE:KERNEL", help="a Python file, and a kernel that it defines")
+    parser.add_argument("--ir", action="store_true", help="print the IR after all passes (the default)")
+    parser.add_argument("--passes", action="store_true", help="print the IR as traced and after each pass")
+    parser.add_argument("--source", action="store_true", help="print the emitted C++")
+    parser.add_argument("--library", action="store_true", help="compile it, and print where the library lies")
+    parser.add_argument(
+        "--types",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=TYPE",
+        help="types of generic parameters, for example a=array2d[float32] n=int32; None for an array that is not given",
+    )
+    parser.add_argument("--block-dim", type=int, default=256, metavar="N", help="lanes of a block (256)")
+    parser.add_argument(
+        "--ndim", type=int, choices=range(1, 5), help="dimensions of the grid; by default those of tid()"
+    )
+    parser.add_argument("--launch", action="store_true", help="as for tk.launch instead of tk.launch_tiled")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    kernel = find_kernel(arguments.kernel)
+    types = parse_types(kernel, arguments.types)
+    compiled = compile_kernel(kernel, types, arguments.ndim, arguments.block_dim, not arguments.launch)
+    parts = {"": _summary(compiled)}
+    if arguments.passes:
+        parts |= {f"IR, {name}": text for name, text in compiled.stages.items()}
+    elif arguments.ir or not (arguments.source or arguments.library):
+        parts["IR"] = compiled.ir
+    if arguments.source:
+        parts["source"] = compiled.source
+    if arguments.library:
+        parts["library"] = str(compiled.library)
+    print("\n\n".join(f"== {title}\n{text.rstrip()}" if title else text for title, text in parts.items()))
+    return 0
+
+
+def _summary(compiled: Compiled) -> str:
+    code = compiled.kernel.function.__code__
+    form = "launch_tiled" if compiled.form.tiled else "launch"
+    lines = [
+        f"kernel {compiled.kernel.key} ({code.co_filename}:{code.co_firstlineno})",
+        f"  {form}, block_dim {compiled.form.block_dim}, device {compiled.device}",
+        f"  tile storage: {compiled.arena_bytes} bytes a block",
+    ]
+    return "\n".join(lines)
+
+
+def find_kernel(text: str) -> Kernel:
+    """The kernel that ``FILE:KERNEL`` names; the name may be left out where the file has one kernel alone.
+
+    Raises:
+        KernelValueError: there is no such file, or it cannot be run.
+        KernelNameError: the file defines no kernel of that name.
+    """
+    file, colon, name = text.rpartition(":")
+    if not colon or os.path.exists(text):
+        file, name = text, ""
+    kernels = _kernels(load(Path(file)))
+    if name in kernels:
+        return kernels[name]
+    if not name and len(kernels) == 1:
+        return next(iter(kernels.values()))
+    if not kernels:
+        raise KernelNameError(f"{file} defines no kernel at its top level; a kernel is a function under @tk.kernel")
+    close = difflib.get_close_matches(name, kernels, 1)
+    hint = f"did you mean {file}:{close[0]}?" if close else f"it defines {', '.join(kernels)}"
+    what = f"no kernel {name!r}" if name else "several kernels"
+    raise KernelNameError(f"{file} defines {what}; {hint}")
+
+
+def _kernels(owner: Any, prefix: str = "") -> dict[str, Kernel]:
+    """Kernels of a module and of the classes that it defines, by dotted name."""
+    found: dict[str, Kernel] = {}
+    for name, value in vars(owner).items():
+        if isinstance(value, Kernel):
+            found[prefix + name] = value
+        elif isinstance(value, type) and value.__module__ == getattr(owner, "__name__", None):
+            found |= _kernels(value, f"{prefix}{name}.")
+    return found
+
+
+def load(path: Path) -> ModuleType:
+    """Run a Python file as a module.
+
+    Raises:
+        KernelValueError: there is no such file, or running it fails.
+        TilekitError: what tilekit itself finds wrong in it.
+    """
+    if not path.is_file():
+        raise KernelValueError(f"there is no file {path}")
+    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+    if spec is None or spec.loader is None:
+        raise KernelValueError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))
+    shadowed = sys.modules.get(path.stem)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except TilekitError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise KernelValueError(f"{path} cannot be run: {_brief(error)}") from error
+    finally:
+        sys.path.remove(str(path.resolve().parent))
+        if shadowed is not None:
+            sys.modules[path.stem] = shadowed
+    return module
+
+
+def _brief(error: BaseException) -> str:
+    """An error with the line where it arose, without the way there."""
+    message = "".join(traceback.format_exception_only(error)).strip()
+    frames = traceback.extract_tb(error.__traceback__)
+    return message if isinstance(error, SyntaxError) else f"{message} ({frames[-1].filename}:{frames[-1].lineno})"
+
+
+def parse_types(kernel: Kernel, given: list[str]) -> Mapping[str, Type]:
+    """What ``NAME=TYPE`` arguments say of a kernel's parameters.
+
+    Raises:
+        KernelValueError: an argument of another form.
+        KernelTypeError: no type, one that leaves something open, or one that contradicts the annotation.
+    """
+    types: dict[str, Type] = {}
+    for item in given:
+        name, equals, text = item.partition("=")
+        if not equals:
+            raise KernelValueError(f"--types takes NAME=TYPE, for example a=array2d[float32], not {item!r}")
+        types[name] = _parse_type(kernel, name, text)
+    return types
+
+
+def _parse_type(kernel: Kernel, name: str, text: str) -> Type:
+    import tilekit  # its names are those of a type
+
+    stated = kernel.parameters.get(name)
+    if text == "None":
+        return None
+    found = parse_annotation(text, vars(tilekit), {"tk": tilekit}, name, "--types")
+    if isinstance(found, DType):
+        fits = not isinstance(stated, ArrayAnnotation) and (not isinstance(stated, DType) or stated is found)
+        type: Type = ScalarType(found)
+    elif isinstance(found, ArrayAnnotation) and not found.is_generic:
+        fits = not isinstance(stated, DType)
+        fits = fits and (not isinstance(stated, ArrayAnnotation) or stated.accepts(found.dtype, found.ndim or 1))
+        type = ArrayType(found.dtype, found.ndim or 1)
+    else:
+        raise KernelTypeError(
+            f"--types {name}={text} leaves the type open; write, for example, {name}=array2d[float32]"
+        )
+    if not fits:
+        raise KernelTypeError(f"--types {name}={text} contradicts the annotation of {name!r}, which is {stated}")
+    return type

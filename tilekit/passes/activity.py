@@ -1,0 +1,112 @@
+"""Which values can carry a gradient: those that depend on the contents of arrays, and those that a result depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tilekit.ir.core import Block, Op, Value, free_values, leaves
+from tilekit.ir.gradients import has_gradient
+
+
+def carried_params(op: Op, block: Block) -> tuple[Value, ...]:
+    """The block parameters of a loop that take its ``init``, one for each result; none for a branch."""
+    return block.params[len(block.params) - len(op.results) :] if "init" in op.operands else ()
+
+
+def carried_results(op: Op, block: Block) -> tuple[object, ...]:
+    """What a region's block yields, one for each result of the op."""
+    return block.results[len(block.results) - len(op.results) :]
+
+
+def written_arrays(op: Op) -> tuple[Value, ...]:
+    """The arrays that an op itself writes or updates."""
+    names = dict.fromkeys((*op.builtin.writes, *op.builtin.atomics))
+    return tuple(value for name in names for value in leaves(op.operands[name]))
+
+
+def writes_gradient(op: Op) -> bool:
+    """Whether an op, or one inside it, writes an array of floats."""
+    own = any(has_gradient(array.type) for array in written_arrays(op))
+    return own or any(writes_gradient(inner) for block in op.blocks for inner in block.ops)
+
+
+def varied_values(block: Block, known: Iterable[Value] = ()) -> set[Value]:
+    """The float values that depend on what arrays hold, in a block and the blocks inside it."""
+    varied = set(known)
+    while True:
+        before = len(varied)
+        _spread(block, varied)
+        if len(varied) == before:
+            return varied
+
+
+def _spread(block: Block, varied: set[Value]) -> None:
+    for op in block.ops:
+        own = op.builtin
+        if op.blocks:
+            _spread_region(op, varied)
+        elif own.reads or own.atomics or any(value in varied for value in op.inputs()):
+            varied.update(value for value in op.results if has_gradient(value.type))
+
+
+def _spread_region(op: Op, varied: set[Value]) -> None:
+    """Into the blocks of a region, and out of them."""
+    given = op.operands.get("init") if op.builtin.carries else tuple(op.operands.values())
+    for block in op.blocks:
+        params = carried_params(op, block) if op.builtin.carries else block.params
+        for param, operand in zip(params, _flat(given), strict=bool(params)):
+            if operand in varied and has_gradient(param.type):
+                varied.add(param)
+        _spread(block, varied)
+        for result, yielded in zip(op.results, carried_results(op, block), strict=True):
+            if yielded in varied and has_gradient(result.type):
+                varied.add(result)
+        for param, yielded in zip(carried_params(op, block), carried_results(op, block), strict=False):
+            if yielded in varied:
+                varied.add(param)
+
+
+def _flat(operand: object) -> tuple[object, ...]:
+    if isinstance(operand, tuple):
+        return tuple(item for part in operand for item in _flat(part))
+    return () if operand is None else (operand,)
+
+
+def reached_values(block: Block, seeds: Iterable[object], varied: set[Value]) -> set[Value]:
+    """The varied values that get a gradient when ``seeds`` have one, in a block and outside it."""
+    reached = {seed for seed in seeds if isinstance(seed, Value) and seed in varied}
+    for op in reversed(block.ops):
+        if writes_gradient(op) or any(result in reached for result in op.results):
+            if op.builtin.carries:
+                reached |= _reached_region(op, reached, varied)
+            else:
+                reached.update(value for value in op.inputs() if value in varied)
+    return reached
+
+
+def _reached_region(op: Op, reached: set[Value], varied: set[Value]) -> set[Value]:
+    found: set[Value] = set()
+    wanted = reached_results(op, reached, varied)
+    for block in op.blocks:
+        yielded = carried_results(op, block)
+        inside = reached_values(block, (yielded[i] for i in wanted), varied)
+        found |= inside & free_values(block).keys()
+    init = op.operands.get("init", ())
+    assert isinstance(init, tuple)
+    found.update(init[i] for i in wanted if init and init[i] in varied)
+    return found
+
+
+def reached_results(op: Op, reached: set[Value], varied: set[Value]) -> list[int]:
+    """Which results of a region get a gradient, after it or, where carried, in a later iteration."""
+    wanted = {i for i, result in enumerate(op.results) if result in reached}
+    while True:
+        before = len(wanted)
+        for block in op.blocks:
+            params = carried_params(op, block)
+            if params:
+                yielded = carried_results(op, block)
+                inside = reached_values(block, (yielded[i] for i in wanted), varied)
+                wanted |= {i for i, param in enumerate(params) if param in inside}
+        if len(wanted) == before:
+            return sorted(wanted)

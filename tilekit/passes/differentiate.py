@@ -1,0 +1,280 @@
+"""Reverse-mode gradients: from a function to the program that adds each array's gradient up.
+
+The adjoint walks the forward function backwards and asks each op's ``adjoint`` rule. It stores nothing: a value that a
+rule needs is computed again, where it is needed, from ops without effects. So a loop that only adds to what it carries
+is reversed as a loop; one whose gradient needs a carried value of each iteration is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilekit.errors import KernelNotImplementedError, Location
+from tilekit.ir.builtin import REGISTRY
+from tilekit.ir.context import Builder, building, using
+from tilekit.ir.core import Block, Function, Op, Value, free_values, leaves, substitute, walk
+from tilekit.ir.gradients import NoGradient, gradient_type, has_gradient
+from tilekit.ir.handles import OPERATORS, Array, wrap
+from tilekit.ir.program import Program
+from tilekit.ir.types import ArrayType, ScalarType
+from tilekit.passes.activity import (
+    carried_params,
+    carried_results,
+    reached_results,
+    reached_values,
+    varied_values,
+    writes_gradient,
+    written_arrays,
+)
+from tilekit.passes.eliminate_dead_code import eliminate_dead_code
+from tilekit.passes.scope import Scope, datum_of, zero_of
+
+PREFIX = "adj_"
+_MISSING = object()
+
+
+def differentiate(fn: Function) -> Program:
+    """The program of a kernel's gradient.
+
+    Its parameters are the kernel's and, for each array of floats, one more named ``adj_`` and the array's name: float64
+    for float64 arrays, else float32. Running it adds to the gradients of arrays that the kernel reads, and takes from
+    those of arrays that it writes: what was stored over is set to zero. Scalars of the launch are constants.
+
+    Raises:
+        KernelNotImplementedError: the gradient cannot be computed rightly; the error names the op and its line.
+    """
+    fn = eliminate_dead_code(fn)
+    refuse_overwritten_inputs(fn)
+    arrays = {
+        PREFIX + name: Value(gradient_type(value.type), PREFIX + name)
+        for name, value in fn.params.items()
+        if isinstance(value.type, ArrayType) and has_gradient(value.type)
+    }
+    known = {value: Value(value.type, value.hint) for value in fn.params.values()}
+    gradients = {fn.params[name.removeprefix(PREFIX)]: value for name, value in arrays.items()}
+    reversal = Reversal(varied_values(fn.body), gradients)
+    builder = Builder(locate=lambda: reversal.location)
+    with using(builder):
+        reversal.block(Scope(None, fn.body, builder, known))
+    params = {**{name: known[value] for name, value in fn.params.items()}, **arrays}
+    adjoint = Function(f"{fn.name}_adjoint", params, builder.block(()), fn.location, fn.options)
+    return Program.of(eliminate_dead_code(adjoint))
+
+
+def refuse_overwritten_inputs(fn: Function) -> None:
+    """Refuse a kernel that reads an array and writes it as well: what it read may be gone."""
+    origin = {value: value for value in fn.params.values()}
+    first: dict[Value, Op] = {}
+    written: dict[Value, Op] = {}
+    for op in walk(fn.body):
+        for value in op.inputs():
+            if value in origin:
+                origin.update({r: origin[value] for r in op.results if isinstance(r.type, ArrayType)})
+        for array in written_arrays(op):
+            written.setdefault(origin[array], op)
+        for name in op.builtin.reads:
+            for array in leaves(op.operands[name]):
+                first.setdefault(origin[array], op)
+    for array in first.keys() & written.keys():
+        name = next(name for name, value in fn.params.items() if value is array)
+        lines = [op.location.line if op.location else 0 for op in (first[array], written[array])]
+        raise KernelNotImplementedError(
+            f"cannot differentiate {fn.name!r}: array {name!r} is read at line {lines[0]} and written at line "
+            f"{lines[1]}, so its old contents may be gone; write to another array",
+            written[array].location,
+        )
+
+
+class Reversal:
+    """What the whole adjoint shares."""
+
+    def __init__(self, varied: set[Value], gradients: dict[Value, Value]) -> None:
+        self.varied = varied
+        self.gradients = gradients
+        self.location: Location | None = None
+
+    def block(self, scope: Scope) -> None:
+        """Record the adjoints of a scope's ops, last first."""
+        for op in reversed(scope.block.ops):
+            outer, self.location = self.location, op.location
+            self.op(op, scope)
+            self.location = outer
+
+    def op(self, op: Op, scope: Scope) -> None:
+        grads = [scope.take(result) for result in op.results]
+        if all(grad is None for grad in grads) and not writes_gradient(op):
+            return
+        cx = Adjoint(self, scope, op, grads)
+        if not op.builtin.has("adjoint"):
+            raise cx.refuse(op.builtin.no_adjoint or "it has no adjoint yet")
+        answers = op.builtin.apply(
+            "adjoint", {}, op.attrs, cx=cx, grad=grads[0] if grads else None, value=cx.value, result=cx.result
+        )
+        if op.builtin.carries:
+            return
+        for name, operand in op.operands.items():
+            cx.answer(name, operand, answers.get(name, _MISSING))
+
+
+class Adjoint:
+    """What an adjoint rule can ask: about one op, in the scope that is being reversed."""
+
+    def __init__(self, reversal: Reversal, scope: Scope, op: Op, grads: list[Any]) -> None:
+        self.reversal = reversal
+        self.scope = scope
+        self.op = op
+        self.grads = grads
+
+    def refuse(self, reason: str) -> KernelNotImplementedError:
+        return KernelNotImplementedError(
+            f"cannot differentiate through {self.op.builtin.spelled}: {reason}", self.op.location
+        )
+
+    def value(self, name: str, index: int | None = None) -> Any:
+        """An operand (or one of a tuple), computed again: a handle, a number, None or a tuple of them."""
+        operand = self.op.operands[name]
+        return self._handle(operand[index] if index is not None and isinstance(operand, tuple) else operand)
+
+    def _handle(self, operand: Any) -> Any:
+        if isinstance(operand, tuple):
+            return tuple(map(self._handle, operand))
+        return wrap(self.scope.value(operand)) if isinstance(operand, Value) else operand and operand.value
+
+    def result(self) -> Any:
+        """The first result, computed again."""
+        return wrap(self.scope.value(self.op.results[0]))
+
+    def array(self, name: str) -> Array:
+        """The gradient of an array operand."""
+        value = self.op.operands[name]
+        assert isinstance(value, Value)
+        return Array(self._gradient_array(value))
+
+    def _gradient_array(self, array: Value) -> Value:
+        found = self.reversal.gradients.get(array)
+        if found is not None:
+            return found
+        scope, op = self.scope.definition(array)
+        known = {value: self._gradient_array(value) for value in op.inputs() if isinstance(value.type, ArrayType)}
+        (copied,) = scope.repeat(op, known, gradient_type(array.type))
+        return copied
+
+    def zeros(self, name: str) -> Any:
+        """A zero gradient for an operand."""
+        operand = self.op.operands[name]
+        assert isinstance(operand, Value)
+        return wrap(zero_of(gradient_type(operand.type)))
+
+    @staticmethod
+    def widen(value: Any) -> Any:
+        """A value in the dtype that gradients are computed in."""
+        if isinstance(value, int | float) or value.dtype == gradient_type(value.type).dtype:
+            return value
+        return OPERATORS["cast"](value, gradient_type(value.type).dtype)
+
+    def wants(self, operand: Any) -> bool:
+        """Whether an operand's gradient is asked for."""
+        return isinstance(operand, Value) and operand in self.reversal.varied
+
+    def answer(self, name: str, operand: Any, given: Any) -> None:
+        """Add what a rule answered for an operand to its gradient."""
+        if isinstance(operand, tuple):
+            for index, item in enumerate(operand):
+                self.answer(name, item, given[index] if isinstance(given, tuple) else given)
+            return
+        if not self.wants(operand):
+            return
+        given = given() if callable(given) else given
+        if given is _MISSING:
+            raise self.refuse(f"its adjoint rule does not answer for operand {name!r}")
+        if isinstance(given, NoGradient):
+            raise self.refuse(f"no gradient for its operand {name!r}: {given.reason}")
+        if not (isinstance(given, int) and given == 0):
+            self.scope.add(operand, given)
+
+    def sum(self, tile: Any) -> Any:
+        """The sum of a tile's elements, as a scalar."""
+        if "tile_sum" not in REGISTRY:
+            raise self.refuse("the gradient of a scalar is a sum over a tile")
+        return REGISTRY["tile_sum"](tile)[0]
+
+    # Blocks.
+
+    def reverse_element_block(self, position: int) -> tuple[Block, list[int]]:
+        """For an op that runs a block for each element: the block that gives the gradient of one parameter.
+
+        Also which of the block's parameters it needs; it takes those and the gradient of the result.
+        """
+        (block,) = self.op.blocks
+        params = tuple(Value(param.type, param.hint) for param in block.params)
+        seed = Value(ScalarType(self.grads[0].dtype))
+        with building() as builder:
+            inner = Scope(self.scope, block, builder, dict(zip(block.params, params, strict=True)))
+            inner.seed(block.results[:1], [wrap(seed)], self.reversal.varied)
+            self.reversal.block(inner)
+            found = inner.take_datum(block.params[position])
+        if inner.grads.keys() - set(block.params):
+            raise self.refuse("its function uses a value of the kernel around it; pass that as an argument")
+        used = free_values(builder.block((), (found,)))
+        needed = [i for i, param in enumerate(params) if param in used]
+        return builder.block((*(params[i] for i in needed), seed), (found,)), needed
+
+    def reverse_branches(self, record: Callable[[Any], Any]) -> None:
+        """Reverse each block of a branch; ``record`` makes the op of the reversed blocks."""
+        sides: list[tuple[Builder, Scope]] = []
+        for block in self.op.blocks:
+            with building() as builder:
+                inner = Scope(self.scope, block, builder, {})
+                inner.seed(block.results, self.grads, self.reversal.varied)
+                self.reversal.block(inner)
+            sides.append((builder, inner))
+        outer = list(dict.fromkeys(value for _, inner in sides for value in inner.grads))
+        blocks = []
+        for builder, inner in sides:
+            with using(builder):
+                found = tuple(inner.take_datum(value) for value in outer)
+            blocks.append(builder.block((), found))
+        if outer or any(block.ops for block in blocks):
+            for value, result in zip(outer, results_of(record(tuple(blocks))), strict=True):
+                self.scope.add(value, result)
+
+    def reverse_loop(self, record: Callable[[Any, Any], Any]) -> None:
+        """Reverse the block of a loop; ``record`` makes the op from what it carries and the reversed block."""
+        (body,) = self.op.blocks
+        varied = self.reversal.varied
+        have = {result for result, grad in zip(self.op.results, self.grads, strict=True) if grad is not None}
+        active = reached_results(self.op, have, varied)
+        yielded, params = carried_results(self.op, body), carried_params(self.op, body)
+        reached = reached_values(body, (yielded[i] for i in active), varied)
+        outer = [value for value in free_values(body) if value in reached]
+        types = [gradient_type(value.type) for value in (*(params[i] for i in active), *outer)]
+        init = [datum_of(self.grads[i]) for i in active] + [datum_of(self.scope.take(value)) for value in outer]
+        init = [zero_of(type) if datum is None else datum for datum, type in zip(init, types, strict=True)]
+        index, *carried = body.params[0], *map(Value, types)
+        with building() as builder:
+            reversed_index = Value(index.type, index.hint)
+            inner = Scope(self.scope, body, builder, {index: reversed_index}, self._carries(params))
+            handles = list(map(wrap, carried))
+            inner.seed(outer, handles[len(active) :], varied)
+            inner.seed([yielded[i] for i in active], handles[: len(active)], varied)
+            self.reversal.block(inner)
+            finals = [inner.take_datum(value) for value in (*(params[i] for i in active), *outer)]
+        kept = [i for i, final in enumerate(finals) if final is not carried[i]]
+        same = {carried[i]: init[i] for i in range(len(init)) if i not in kept}
+        block = builder.block((reversed_index, *(carried[i] for i in kept)), tuple(finals[i] for i in kept))
+        results = results_of(record(tuple(init[i] for i in kept), substitute(block, same)))
+        after = dict(zip(kept, results, strict=True))
+        operands = self.op.operands["init"]
+        assert isinstance(operands, tuple)
+        for i, target in enumerate((*(operands[i] for i in active), *outer)):
+            if self.wants(target):
+                self.scope.add(target, after[i] if i in after else wrap(init[i]))
+
+    def _carries(self, params: tuple[Value, ...]) -> dict[Value, Op]:
+        return dict.fromkeys(params, self.op)
+
+
+def results_of(found: Any) -> tuple[Any, ...]:
+    """What recording an op returned, as a tuple of handles."""
+    return () if found is None else found if isinstance(found, tuple) else (found,)

@@ -1,0 +1,83 @@
+"""A whole launch through the IR interpreter: what a kernel means, against which compiled forms are tested."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilekit.errors import KernelTypeError
+from tilekit.frontend.kernel import Kernel
+from tilekit.ir.annotations import ArrayAnnotation
+from tilekit.ir.context import LaunchForm
+from tilekit.ir.core import Function
+from tilekit.ir.interpret import Machine, interpret
+from tilekit.ir.types import ArrayType, DType, ScalarType, as_dtype, to_numpy_scalar
+from tilekit.ir.verify import verify
+from tilekit.passes.form_lanes import form_lanes
+from tilekit.passes.uniformity import check_lanes, runs_lanes
+
+
+def run_reference(
+    kernel: Kernel | Function,
+    dim: int | tuple[int, ...],
+    arguments: Mapping[str, Any] | Sequence[Any],
+    block_dim: int = 256,
+    tiled: bool = True,
+) -> None:
+    """Run every block of a launch in NumPy, in order; arrays among the arguments are written in place.
+
+    Args:
+        kernel: A kernel, which is traced for the arguments, or a function that was.
+        dim: The grid.
+        arguments: NumPy arrays (None for an array that is not given) and numbers, by name or in order.
+        block_dim: Lanes of a block.
+        tiled: As ``launch_tiled``, one block a point of the grid; else as ``launch``, one lane a point.
+
+    Example:
+        >>> import numpy as np, tilekit as tk
+        >>> @tk.kernel
+        ... def twice(a: tk.array1d[float]):
+        ...     tk.tile_store(a, 2.0 * tk.tile_load(a, shape=2))
+        >>> a = np.ones(3, np.float32)
+        >>> run_reference(twice, 1, [a])
+        >>> a
+        array([2., 2., 1.], dtype=float32)
+    """
+    grid = dim if isinstance(dim, tuple) else (dim,)
+    form = LaunchForm(tiled, len(grid), block_dim)
+    names = kernel.parameters if isinstance(kernel, Kernel) else kernel.params
+    given = dict(arguments) if isinstance(arguments, Mapping) else dict(zip(names, arguments, strict=True))
+    function = kernel.trace(argument_types(kernel, given), form) if isinstance(kernel, Kernel) else kernel
+    data = {name: _datum(given[name], value.type) for name, value in function.params.items()}
+    lanes = block_dim if runs_lanes(function, tiled) else None
+    if lanes is not None:
+        check_lanes(function)
+    lowered = form_lanes(function, lanes)
+    verify(lowered)
+    blocks = np.ndindex(*grid) if tiled or lanes is None else np.ndindex(math.prod(grid) // lanes)
+    for block in blocks:
+        interpret(lowered, data, Machine(block, grid, block_dim, points=not tiled))
+
+
+def argument_types(kernel: Kernel, given: Mapping[str, Any]) -> dict[str, ArrayType | ScalarType | None]:
+    """The parameter types for NumPy arrays and numbers."""
+    types: dict[str, ArrayType | ScalarType | None] = {}
+    for name, annotation in kernel.parameters.items():
+        value = given[name]
+        if isinstance(value, np.ndarray):
+            dtype = as_dtype(value.dtype)
+            if isinstance(annotation, ArrayAnnotation) and not annotation.accepts(dtype, value.ndim):
+                raise KernelTypeError(f"{name!r} expects {annotation}, got {dtype.name} with {value.ndim} dimensions")
+            types[name] = ArrayType(dtype, value.ndim)
+        elif value is None:
+            types[name] = None
+        else:
+            types[name] = ScalarType(annotation if isinstance(annotation, DType) else as_dtype(type(value)))
+    return types
+
+
+def _datum(value: Any, type: Any) -> Any:
+    return to_numpy_scalar(value, type.dtype) if isinstance(type, ScalarType) else value
