@@ -1,4 +1,4 @@
-"""Runs a kernel compiled for the CPU and in the interpreter, and holds the two against each other."""
+"""Runs a kernel compiled for the CPU, as IR in the interpreter and eagerly, and holds them against each other."""
 
 from __future__ import annotations
 
@@ -39,9 +39,12 @@ def interpreted(
 
 def run_both(kernel: Any, dim: Any, *arguments: Any, bits: bool = True) -> list[Any]:
     """The arrays after the compiled kernel ran; with ``bits``, equal to those after the interpreter ran."""
-    copies = [np.copy(a) if isinstance(a, np.ndarray) else a for a in arguments]
-    compiled = [np.copy(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    copies, eager, compiled = ([np.copy(a) if isinstance(a, np.ndarray) else a for a in arguments] for _ in range(3))
     interpreted(kernel, dim, copies)
+    tk.launch_tiled(kernel, dim=dim, inputs=eager, block_dim=1, device="interpret")
+    for got, wanted in zip(eager, copies, strict=True):
+        if isinstance(got, np.ndarray):
+            same_bits(got, wanted)
     tk.launch_tiled(kernel, dim=dim, inputs=compiled, block_dim=1)
     arrays = [(got, wanted) for got, wanted in zip(compiled, copies, strict=True) if isinstance(got, np.ndarray)]
     if bits:
@@ -53,11 +56,10 @@ def run_both(kernel: Any, dim: Any, *arguments: Any, bits: bool = True) -> list[
 def same_bits(got: Any, wanted: Any) -> None:
     """Equal bit for bit; all NaNs are one."""
     assert got.dtype == wanted.dtype
-    if got.dtype.kind == "f":
+    if got.dtype.kind not in "iub":
         assert (np.isnan(got) == np.isnan(wanted)).all(), (got, wanted)
-        got, wanted = np.where(np.isnan(got), 0, got), np.where(np.isnan(wanted), 0, wanted)
-    differ = got.view(np.uint8) != wanted.view(np.uint8) if got.ndim else np.array(got.tobytes() != wanted.tobytes())
-    assert not differ.any(), (got, wanted)
+        got, wanted = (np.where(np.isnan(values), np.zeros_like(values), values) for values in (got, wanted))
+    assert got.tobytes() == wanted.tobytes(), (got, wanted)
 
 
 def converted(values: Any, dtype: str) -> Any:

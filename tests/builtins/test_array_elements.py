@@ -238,8 +238,11 @@ def test_out_of_bounds(name: str) -> None:
     kernel, dim, arguments, message = WRONG[name]
     with pytest.raises(KernelIndexError) as interpretation:
         interpreted(kernel, dim, [a.copy() if isinstance(a, np.ndarray) else a for a in arguments])
+    with pytest.raises(IndexError) as eager:
+        tk.launch_tiled(kernel, dim=dim, inputs=arguments, block_dim=1, device="interpret")
     with pytest.raises(IndexError) as compiled:
         tk.launch_tiled(kernel, dim=dim, inputs=arguments, block_dim=1)
+    assert str(eager.value) == str(compiled.value)
     for error in (interpretation.value, compiled.value):
         assert isinstance(error, KernelIndexError)
         assert message in error.message

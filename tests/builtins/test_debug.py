@@ -19,9 +19,10 @@ def printed(capsys: Any, kernel: Any, dim: Any, *arguments: Any) -> str:
     text: list[str] = []
     interpreted(kernel, dim, [np.copy(a) if isinstance(a, np.ndarray) else a for a in arguments], write=text.append)
     capsys.readouterr()
-    tk.launch_tiled(kernel, dim=dim, inputs=list(arguments), block_dim=1)
-    out: str = capsys.readouterr().out
-    assert out == "".join(text)
+    for device in ("interpret", "cpu"):
+        tk.launch_tiled(kernel, dim=dim, inputs=list(arguments), block_dim=1, device=device)
+        out: str = capsys.readouterr().out
+        assert out == "".join(text), device
     return out
 
 
@@ -123,9 +124,12 @@ def test_assert_raises_where_it_stands() -> None:
     x = np.array([4, -1, 9], F)
     with pytest.raises(KernelAssertionError) as interpretation:
         interpreted(checked, (1, 3), [x, np.zeros(3, F)])
+    with pytest.raises(AssertionError) as eager:
+        tk.launch_tiled(checked, dim=(1, 3), inputs=[x, np.zeros(3, F)], block_dim=1, device="interpret")
     out = np.zeros(3, F)
     with pytest.raises(AssertionError) as compiled:
         tk.launch_tiled(checked, dim=(1, 3), inputs=[x, out], block_dim=1)
+    assert str(eager.value) == str(compiled.value)
     for error in (interpretation.value, compiled.value):
         assert isinstance(error, KernelAssertionError)
         assert error.message.startswith("x must not be {negative}")
