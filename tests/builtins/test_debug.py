@@ -197,3 +197,23 @@ def test_refused(kernel: Any, error: type[Exception], message: str) -> None:
 def test_outside_kernels(capsys: Any) -> None:
     tk.printf("%d\n", 3)
     assert capsys.readouterr().out == "3\n"
+
+
+@tk.kernel
+def expects(x: tk.array1d[float]):
+    i = tk.tid()
+    tk.expect_eq(i, 1)
+    tk.expect_neq(x[i], 2.0)
+    tk.expect_near(x[i], 1.0, 0.5)
+    tk.expect_eq(3, 3)
+
+
+def test_expectations_print_and_go_on(capsys: Any) -> None:
+    text = printed(capsys, expects, 2, np.array([np.nan, 2], F))
+    line = next(n for n, t in enumerate(open(__file__), 1) if "tk.expect_eq(i, 1)" in t)
+    assert text.split("\n")[:-1] == [
+        f"Error, expect_eq() failed at {__file__}:{line}", "  Expected: 1", "  Actual: 0",
+        f"Error, expect_near() failed at {__file__}:{line + 2}", "  Expected near: 1.0", "  Actual: nan",
+        f"Error, expect_neq() failed at {__file__}:{line + 1}", "  Expected not: 2.0", "  Actual: 2.0",
+        f"Error, expect_near() failed at {__file__}:{line + 2}", "  Expected near: 1.0", "  Actual: 2.0",
+    ]  # fmt: skip

@@ -42,7 +42,7 @@ def rounding(x: tk.array1d[Any], y: tk.array1d[Any], out: tk.array2d[Any]):
     out[16, i] = tk.copysign(a, b)
     out[17, i] = tk.lerp(a, b, 0.25)
     out[18, i] = tk.smoothstep(-1.0, 1.5, a)
-    out[19, i] = tk.select(tk.isnan(a), 1.0, 2.0)
+    out[19, i] = tk.where(tk.isnan(a), 1.0, 2.0)
     out[20, i] = tk.where(tk.isinf(b), 1.0, 2.0)
     out[21, i] = tk.where(tk.isfinite(a), b, a)
     out[22, i] = tk.div_approx(a, b)

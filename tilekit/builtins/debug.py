@@ -46,8 +46,8 @@ class Formatted:
 
 
 @builtin(side_effect=True, ordered=True)
-def show(values: Tiles, template: Any) -> None:
-    """Write a template's text of the values to ``sys.stdout``."""
+def show(values: Tiles, template: Any, wanted: Scalar | None = None) -> None:
+    """Write a template's text of the values to ``sys.stdout``, where ``wanted`` is true or left out."""
 
 
 @show.result
@@ -56,17 +56,18 @@ def _show_result(values: tuple[Any, ...]) -> None:
 
 
 @show.reference
-def _show_reference(values: tuple[Any, ...], template: Any, machine: Machine) -> None:
-    (machine.write or sys.stdout.write)(template.text(values))
+def _show_reference(values: tuple[Any, ...], template: Any, wanted: Any, machine: Machine) -> None:
+    if wanted is None or wanted:
+        (machine.write or sys.stdout.write)(template.text(values))
 
 
 @show.emit
-def _show_emit(cx: Any, values: tuple[Any, ...], template: Any, types: Any) -> None:
+def _show_emit(cx: Any, values: tuple[Any, ...], template: Any, wanted: str | None, types: Any) -> None:
     shown = [
         _Shown(type.dtype, getattr(value, "map", None)) for value, type in zip(values, types["values"], strict=True)
     ]
     site = cx.site("print", lambda address: template.text(_read(address, shown)))
-    with cx.braces():
+    with cx.braces(f"if ({wanted})" if wanted is not None else ""):
         pointers = []
         for index, (value, type) in enumerate(zip(values, types["values"], strict=True)):
             if isinstance(type, ScalarType):

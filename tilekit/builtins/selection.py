@@ -15,7 +15,7 @@ from tilekit.ir.handles import OPERATORS, Scalar, Tile
 
 GROUP = "Scalar math"
 
-__all__ = ["div_approx", "lerp", "select", "smoothstep"]
+__all__ = ["div_approx", "lerp", "smoothstep", "unot"]
 
 
 @elementwise("min", unify=("a", "b"))
@@ -209,23 +209,21 @@ OPERATORS["call.min"] = _python(min)
 OPERATORS["call.max"] = _python(max)
 
 
-def select(cond: Any, value_if_false: Any, value_if_true: Any) -> Any:
-    """Warp's older ``where`` with the values in the other order.
+def unot(a: Any) -> Any:
+    """Warp's name for *not*: whether a number is zero or false.
 
     Args:
-        cond: A number or tile.
-        value_if_false: The result where ``cond`` is zero or false.
-        value_if_true: The result elsewhere.
+        a: A number or tile.
 
     Returns:
-        Their dtype and shape.
+        A bool.
 
     Example:
         >>> import tilekit as tk
-        >>> tk.select(True, 1.0, 2.0)
-        2.0
+        >>> tk.unot(3)
+        False
     """
-    return OPERATORS["where"](cond, value_if_true, value_if_false)
+    return OPERATORS["not"](a)
 
 
 def lerp(a: Any, b: Any, t: Any) -> Any:
