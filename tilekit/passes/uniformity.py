@@ -109,7 +109,7 @@ def updated_base(op: Op, position: int) -> Value | None:
     init = op.operands.get("init", ())
     if isinstance(init, tuple) and init:
         params = {block.params[len(block.params) - count + position] for block in op.blocks}
-        found = {init[position]} if found == params else {None}  # type: ignore[arg-type]
+        found = {init[position]} if found == params else {None}
     return found.pop() if len(found) == 1 else None
 
 
