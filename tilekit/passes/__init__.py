@@ -9,12 +9,13 @@ from tilekit.codegen.target import Target
 from tilekit.ir.core import Function
 from tilekit.ir.verify import verify
 from tilekit.passes.assign_storage import assign_storage
+from tilekit.passes.check_initialized import check_initialized
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.form_lanes import form_lanes
 from tilekit.passes.uniformity import check_lanes, runs_lanes
 
 Observer = Callable[[str, Function], None]
-PASSES: tuple[Callable[[Function], Function], ...] = (eliminate_dead_code,)
+PASSES: tuple[Callable[[Function], Function], ...] = (check_initialized, eliminate_dead_code)
 
 
 def run_pipeline(fn: Function, target: Target, observe: Observer = lambda name, fn: None) -> tuple[Function, Storage]:

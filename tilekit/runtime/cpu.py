@@ -19,12 +19,13 @@ from tilekit.codegen.cpu import ENTRY, emit_cpu
 from tilekit.codegen.emitter import Site
 from tilekit.codegen.target import Target
 from tilekit.config import config
-from tilekit.errors import CompileError, KernelTypeError, KernelValueError
+from tilekit.errors import CompileError, KernelTypeError
 from tilekit.ir.core import Function, walk
 from tilekit.ir.types import ArrayType
 from tilekit.passes import Observer, run_pipeline
 from tilekit.passes.uniformity import runs_lanes
 from tilekit.runtime import cache, faults
+from tilekit.runtime.arguments import whole_blocks
 from tilekit.runtime.dump import Dump
 from tilekit.runtime.keys import key_of
 from tilekit.runtime.pool import run_blocks
@@ -129,7 +130,7 @@ class CpuKernel:
     def run(self, values: Sequence[Any], grid: tuple[int, ...], blocks: int) -> None:
         """Run ``blocks`` blocks over ``grid``; ``values`` are pointers, shapes, strides and numbers in order."""
         if self._gathers:
-            blocks = self._whole_blocks(grid, blocks)
+            blocks = whole_blocks(self.generated.function.name, grid, blocks, self.block_dim)
         if blocks == 0:
             return
         if self._prints:
@@ -167,14 +168,6 @@ class CpuKernel:
         took = time.perf_counter_ns() - start
         # Whether other threads helped is not known here, but in so little time they did not.
         self._cost = took // blocks + 1 if took < _TINY else _UNKNOWN
-
-    def _whole_blocks(self, grid: tuple[int, ...], points: int) -> int:
-        if points % self.block_dim:
-            raise KernelValueError(
-                f"kernel {self.generated.function.name!r} has tile operations, so the number of points must be a "
-                f"multiple of block_dim={self.block_dim}; dim={grid} has {points}"
-            )
-        return points // self.block_dim
 
 
 _UNKNOWN = 1 << 62

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilekit.codegen.target import Target
@@ -12,10 +12,16 @@ from tilekit.config import config
 from tilekit.errors import CompileError, KernelNotImplementedError, KernelTypeError, KernelValueError
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
-from tilekit.passes.uniformity import observes_lanes
+from tilekit.ir.core import Function
+from tilekit.ir.types import ArrayType, ScalarType
+from tilekit.passes.uniformity import observes_lanes, runs_lanes
 from tilekit.runtime.arguments import bind, parameters_of, types_of
-from tilekit.runtime.cpu import CpuKernel, compile_cpu
+from tilekit.runtime.cpu import compile_cpu
+from tilekit.runtime.interpreter import compile_eager
+from tilekit.runtime.reference import InterpretedLanes
 
+Types = Mapping[str, ArrayType | ScalarType | None]
+INTERPRET = "interpret"
 MAX_NDIM = 4
 MAX_POINTS = 2**31 - 1
 MAX_BLOCK_DIM = 1024
@@ -115,27 +121,35 @@ def _device(given: Any, found: str | None) -> str:
 
 
 def _compile(kernel: Kernel, key: Any, ndim: int, tiled: bool, block_dim: int, device: str) -> Any:
-    if device != "cpu":
-        raise CompileError(f"device {device!r} is not supported yet; use 'cpu'")
+    if device not in ("cpu", INTERPRET):
+        raise CompileError(f"device {device!r} is not supported yet; use 'cpu' or {INTERPRET!r}")
     with kernel.lock:
         known = kernel.cache.get(key)
         found = known.get(block_dim) if isinstance(known, ByBlockDim) else known
         if found is None:
-            found, observed = _build(kernel, key[0], LaunchForm(tiled, ndim, block_dim))
-            if observed:
+            build = _interpreted if device == INTERPRET else _compiled
+            found, function = build(kernel, types_of(kernel, key[0]), LaunchForm(tiled, ndim, block_dim))
+            if observes_lanes(function, tiled):
                 kernel.cache.setdefault(key, ByBlockDim())[block_dim] = found
             else:
                 kernel.cache[key] = found
         return found
 
 
-def _build(kernel: Kernel, entries: Any, form: LaunchForm) -> tuple[CpuKernel, bool]:
-    """A compiled kernel, and whether its lanes are part of what it means."""
-    function = kernel.trace(types_of(kernel, entries), form)
+def _compiled(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Function]:
+    """A kernel compiled for the CPU, and its function as traced."""
+    function = kernel.trace(types, form)
     assert form.block_dim is not None and form.ndim is not None
     target = Target("cpu", "", form.block_dim, form.tiled, form.ndim, config.index_checks, config.checked)
-    options = kernel.options.get("module_options") or {}
-    return compile_cpu(function, target, options), observes_lanes(function, form.tiled)
+    return compile_cpu(function, target, kernel.options.get("module_options") or {}), function
+
+
+def _interpreted(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Function]:
+    """A kernel that runs as Python, or where its lanes matter, as interpreted IR; and its function as traced."""
+    found = compile_eager(kernel, types, form)
+    if runs_lanes(found.function, form.tiled):
+        return InterpretedLanes(found.function, types, form), found.function
+    return found, found.function
 
 
 class Launch:
@@ -230,7 +244,7 @@ def launch(
         inputs: Arguments in order; arrays of any supported library, numbers, or None for an array.
         outputs: The arguments after ``inputs``; arrays that the kernel writes.
         adj_inputs, adj_outputs, record_tape: For gradients, which come with a later release.
-        device: ``"cpu"``; by default where the arrays are.
+        device: ``"cpu"`` or ``"interpret"``; by default where the arrays are.
         stream: Without meaning on the CPU.
         adjoint: For gradients; True is refused for now.
         record_cmd: Return a ``Launch`` to run later instead of running the kernel.
@@ -282,7 +296,7 @@ def launch_tiled(
         inputs: Arguments in order; arrays of any supported library, numbers, or None for an array.
         outputs: The arguments after ``inputs``; arrays that the kernel writes.
         adj_inputs, adj_outputs, record_tape: For gradients, which come with a later release.
-        device: ``"cpu"``; by default where the arrays are.
+        device: ``"cpu"`` or ``"interpret"``; by default where the arrays are.
         stream: Without meaning on the CPU.
         adjoint: For gradients; True is refused for now.
         record_cmd: Return a ``Launch`` to run later instead of running the kernel.
