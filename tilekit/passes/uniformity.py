@@ -80,7 +80,8 @@ class Uniformity:
             if op.builtin.carries:
                 self._region(op)
             elif not op.builtin.cooperative:
-                cause = op if op.builtin.lane else self.of(op.inputs())
+                source = op.builtin.lane or op.builtin.atomics  # each lane gets another old value
+                cause = op if source else self.of(op.inputs())
                 self._mark((r for r in op.results if op.builtin.view or not isinstance(r.type, TileType)), cause)
 
     def _region(self, op: Op) -> None:
