@@ -38,6 +38,7 @@ class Kernel:
         self.launch_plan: Any = None
         """What the runtime has looked up about the parameters."""
         self.lock = threading.RLock()
+        self.launch_plan: Any = None
         self._captures: list[Capture] | None = None
         self._values: tuple[Any, ...] = ()
         self._capture_key: Any = None
