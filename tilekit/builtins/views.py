@@ -199,11 +199,7 @@ element_write.coerce(_fill_coerce)
 element_write.result(_fill_result)
 element_write.reference(_fill_reference)
 element_write.emit(_fill_emit)
-
-
-@element_write.ignores
-def _write_ignores() -> tuple[str, ...]:
-    return ("base",)
+element_write.ignores(_write_ignores)
 
 
 @builtin(operator="element+=", reuses=("base",))
