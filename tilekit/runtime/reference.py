@@ -62,14 +62,30 @@ def run_function(
 ) -> None:
     """Run every block of a launch of a traced function; ``data`` are NumPy arrays and scalars by name."""
     lanes = block_dim if runs_lanes(function, tiled) else None
+    run_blocks(_lowered(function, lanes), data, grid, block_dim, tiled, lanes)
+
+
+def _lowered(function: Function, lanes: int | None) -> Function:
     if lanes is not None:
         check_lanes(function)
     lowered = form_lanes(function, lanes)
     verify(lowered)
+    return lowered
+
+
+def run_blocks(
+    lowered: Function,
+    data: Mapping[str, Any],
+    grid: tuple[int, ...],
+    block_dim: int,
+    tiled: bool,
+    lanes: int | None,
+) -> None:
+    """Run every block of a function without lanes of its own, as ``form_lanes`` leaves it."""
     if tiled or lanes is None:
         blocks = np.ndindex(*grid)
     else:
-        blocks = np.ndindex(whole_blocks(function.name, grid, math.prod(grid), lanes))
+        blocks = np.ndindex(whole_blocks(lowered.name, grid, math.prod(grid), lanes))
     for block in blocks:
         interpret(lowered, data, Machine(block, grid, block_dim, points=not tiled))
 
@@ -80,15 +96,17 @@ class InterpretedLanes:
     def __init__(
         self, function: Function, types: Mapping[str, ArrayType | ScalarType | None], form: LaunchForm
     ) -> None:
-        self.function = function
+        assert form.block_dim is not None
+        self.lanes = form.block_dim
+        self.lowered = _lowered(function, self.lanes)
         self.types = types
-        self.form = form
+        self.tiled = form.tiled
 
     def run(self, values: Sequence[Any], grid: tuple[int, ...], blocks: int) -> None:
         """Run a launch over ``grid``; ``values`` are pointers, shapes, strides and numbers in order."""
         handles = unpack(self.types, values)
         data = {name: handle.datum.data for name, handle in handles.items() if handle is not None}
-        run_function(self.function, data, grid, self.form.block_dim or 1, self.form.tiled)
+        run_blocks(self.lowered, data, grid, self.lanes, self.tiled, self.lanes)
 
 
 def argument_types(kernel: Kernel, given: Mapping[str, Any]) -> dict[str, ArrayType | ScalarType | None]:
