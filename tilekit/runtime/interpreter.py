@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.codegen.target import Target
 from tilekit.errors import TilekitError
 from tilekit.frontend.eager import Forms, Interpreter
 from tilekit.frontend.joins import Joins, recording
@@ -20,6 +21,7 @@ from tilekit.ir.core import Function
 from tilekit.ir.handles import Array, Scalar
 from tilekit.ir.interpret import Machine, from_memory
 from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, to_numpy_scalar
+from tilekit.passes import run_pipeline
 
 
 @contextmanager
@@ -38,8 +40,10 @@ def compile_eager(
 ) -> InterpretedKernel:
     """Trace a kernel, which finds all compile-time errors, and make its eager form."""
     joins = Joins()
+    target = Target("cpu", "", form.block_dim or 1, form.tiled, form.ndim or 1, index_checks=True, checked=True)
     with undebugged(), recording(joins):
         function = kernel.trace(types, form)
+        run_pipeline(function, target)
     return InterpretedKernel(kernel, function, types, form, Forms(joins))
 
 
