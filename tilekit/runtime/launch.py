@@ -16,10 +16,9 @@ from tilekit.ir.context import LaunchForm
 from tilekit.ir.types import ArrayType, DType, ScalarType, find_dtype
 from tilekit.runtime.arrays import self_overlapping, view_of
 from tilekit.runtime.cpu import CpuKernel, compile_cpu, scalar_value
-from tilekit.runtime.interpreter import InterpretedKernel, compile_eager
+from tilekit.runtime.interpreter import INTERPRET, InterpretedKernel, compile_eager, stands_in
 
 MAX_NDIM = 4
-INTERPRET = "interpret"
 
 
 def dims_of(dim: Any) -> tuple[int, ...]:
@@ -130,7 +129,7 @@ def _compile(
         found = kernel.cache.get(key)
         if found is None:
             form = LaunchForm(tiled, ndim, block_dim)
-            if device == INTERPRET:
+            if device == INTERPRET or stands_in():
                 found = kernel.cache[key] = compile_eager(kernel, _types(kernel, arguments.types), form)
                 return found
             function = kernel.trace(_types(kernel, arguments.types), form)
