@@ -77,7 +77,7 @@ class Emitter:
         self.tiles: dict[Value, TileRef] = {}
         self.op: Op | None = None
         self.sites: list[Site] = []
-        self.lane = "0"
+        self.lane_name = "0"
         """The lane that runs the current line, as an expression."""
         self._count = 0
         self._line: Location | None = None
@@ -102,9 +102,9 @@ class Emitter:
     @contextmanager
     def in_lane(self, name: str) -> Iterator[None]:
         """What is emitted inside runs in the lane of that number."""
-        outer, self.lane = self.lane, name
+        outer, self.lane_name = self.lane_name, name
         yield
-        self.lane = outer
+        self.lane_name = outer
 
     def coordinate(self, axis: int) -> str:
         """Coordinate ``axis`` of the block or point, -1 for its linear index, as int32."""

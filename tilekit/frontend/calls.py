@@ -164,6 +164,8 @@ def python_function(function: Any) -> Callable[..., Any]:
             return function(*args, **kwargs)
         if name in ("min", "max") and len(args) > 2:
             return functools.reduce(OPERATORS.get(name, REGISTRY[name]), args)
+        if name not in REGISTRY:
+            raise fail(KernelTypeError(f"{name}() is not available on a kernel's run-time values"))
         return REGISTRY[name](*args, **kwargs)
 
     return call
@@ -200,8 +202,9 @@ class Rewritten:
 def renamed(code: CodeType, function: FunctionType) -> CodeType:
     """The code with the user's function name on all that was made of it, as tracebacks show it."""
     constants = tuple(renamed(item, function) if isinstance(item, CodeType) else item for item in code.co_consts)
-    names: Any = {"co_name": function.__name__, "co_qualname": function.__qualname__}
-    return code.replace(co_consts=constants, **({} if code.co_name.endswith("comp>") else names))
+    if code.co_name.endswith("comp>"):
+        return code.replace(co_consts=constants)
+    return code.replace(co_consts=constants, co_name=function.__name__, co_qualname=function.__qualname__)
 
 
 class Missing:

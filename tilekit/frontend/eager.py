@@ -170,6 +170,6 @@ class Interpreter(Eager):
         results = super().apply(builtin, operands, attrs, types, blocks)
         if builtin.uninitialized:
             return tuple(shadow.fresh(result.type, result.data, self.location()) for result in results)
-        if partial and builtin.moves:
+        if partial and (builtin.moves or shadow.is_part(attrs)):
             return tuple(shadow.moved(builtin, operands, attrs, result, self.machine) for result in results)
         return results

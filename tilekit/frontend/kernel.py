@@ -35,7 +35,10 @@ class Kernel:
         self.parameters = parse_parameters(function, "kernel", variables)
         self.cache: dict[Any, Any] = {}
         """Compiled forms by specialisation; filled by the runtime."""
+        self.launch_plan: Any = None
+        """What the runtime has looked up about the parameters."""
         self.lock = threading.RLock()
+        self.launch_plan: Any = None
         self._captures: list[Capture] | None = None
         self._values: tuple[Any, ...] = ()
         self._capture_key: Any = None

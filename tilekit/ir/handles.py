@@ -273,7 +273,13 @@ class Tile(Arithmetic):
 
     def fill(self, value: Any) -> None:
         """Rebind the storage to a value with these elements replaced by one number."""
-        updated: Tile = OPERATORS["view=number"](self.base, value, self._offset, self.view_map)
+        operator = "view=number" if self.shape else "element="
+        updated: Tile = OPERATORS[operator](self.base, value, self._offset, self.view_map)
+        self._set(updated._datum)
+
+    def add(self, value: Any) -> None:
+        """Rebind the storage to a value with a number added to this one element."""
+        updated: Tile = OPERATORS["element+="](self.base, value, self._offset, self.view_map)
         self._set(updated._datum)
 
     def _set(self, datum: Datum) -> None:

@@ -12,9 +12,10 @@ from tilekit.errors import Location, UninitializedError
 from tilekit.ir.builtin import Builtin
 from tilekit.ir.context import Concrete
 from tilekit.ir.core import map_operand
-from tilekit.ir.handles import unwritten
+from tilekit.ir.handles import OPERATORS, unwritten
 from tilekit.ir.interpret import Machine, data_of
 from tilekit.ir.types import TileType, Type, bool_
+from tilekit.ir.views import ViewMap
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -45,9 +46,23 @@ def check_read(builtin: Builtin, operands: Mapping[str, Any], attrs: Mapping[str
     """
     ignored = builtin.ignored(operands, attrs)
     for name, operand in find_partial(operands).items():
-        if name not in ignored:
-            index = tuple(map(int, np.argwhere(~operand.written)[0]))
+        missing = ~operand.written
+        if is_part(attrs):
+            missing &= _part(operand.written.shape, operands, attrs)
+        if name not in ignored and missing.any():
+            index = tuple(map(int, np.argwhere(missing)[0]))
             raise UninitializedError(unwritten(operand.type, operand.made_at, index))
+
+
+def is_part(attrs: Mapping[str, Any]) -> bool:
+    """Whether an op looks only at the elements of its tile that a map names."""
+    return isinstance(attrs.get("map"), ViewMap)
+
+
+def _part(shape: tuple[int, ...], operands: Mapping[str, Any], attrs: Mapping[str, Any]) -> Any:
+    """True for the elements that the map names."""
+    given = {"base": np.zeros(shape, np.bool_), "value": np.True_, "offset": map_operand(operands["offset"], data_of)}
+    return OPERATORS["view=number"].apply("reference", given, {"map": attrs["map"]})  # type: ignore[attr-defined]
 
 
 def fresh(type: Type, data: Any, made_at: Location | None) -> Concrete:
@@ -59,8 +74,11 @@ def fresh(type: Type, data: Any, made_at: Location | None) -> Concrete:
 def moved(
     builtin: Builtin, operands: Mapping[str, Any], attrs: Mapping[str, Any], result: Concrete, machine: Machine
 ) -> Concrete:
-    """The result of an op that moves elements: they are as written as before."""
+    """The result of an op that moves elements, or changes written ones in place: they are as written as before."""
     partial = find_partial(operands)
+    first = next(iter(partial.values()))
+    if not builtin.moves:
+        return Partial(result.type, result.data, first.written, first.made_at)
     masks = {
         name: _mask(operand) if name in builtin.moves else map_operand(operand, data_of)
         for name, operand in operands.items()
@@ -70,7 +88,7 @@ def moved(
     written = np.asarray(builtin.apply("reference", masks, attrs, machine=machine, blocks=(), types=types))
     if written.all():
         return result
-    return Partial(result.type, result.data, written, next(iter(partial.values())).made_at)
+    return Partial(result.type, result.data, written, first.made_at)
 
 
 def _mask(operand: Any) -> Any:
