@@ -32,7 +32,7 @@ def _check_reach(base: TileType, map: ViewMap, name: str) -> None:
             raise KernelValueError(f"{name}: a view {map} reaches outside a {base}")
 
 
-@builtin(operator="view", view=True)
+@builtin(operator="view", view=True, moves=("base",))
 def view_of(base: Tile, offset: Scalar | None, map: ViewMap) -> Tile:
     """The elements of a tile that a map names, under another shape."""
 
@@ -69,7 +69,7 @@ def _view_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, Any
     return {"base": base}
 
 
-@builtin(operator="view=", reuses=("base",), cooperative=True)
+@builtin(operator="view=", reuses=("base",), moves=("base", "value"), cooperative=True)
 def view_replace(base: Tile, value: Tile, offset: Scalar | None, map: ViewMap) -> Tile:
     """A tile with the elements that a map names replaced by those of another tile."""
 
@@ -113,7 +113,7 @@ def _replace_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, 
     }
 
 
-@builtin(operator="view=number", reuses=("base",), cooperative=True)
+@builtin(operator="view=number", reuses=("base",), moves=("base", "value"), cooperative=True)
 def view_fill(base: Tile, value: Scalar, offset: Scalar | None, map: ViewMap) -> Tile:
     """A tile with the elements that a map names replaced by one number."""
 
@@ -190,7 +190,7 @@ def _index_emit(cx: Any, index: str, extent: int, span: int, wrap: bool, axis: i
 # Single elements: one lane writes them without the others.
 
 
-@builtin(operator="element=", reuses=("base",))
+@builtin(operator="element=", reuses=("base",), moves=("base", "value"))
 def element_write(base: Tile, value: Scalar, offset: Scalar | None, map: ViewMap) -> Tile:
     """A tile with one element replaced by a number."""
 

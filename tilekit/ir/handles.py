@@ -326,11 +326,12 @@ class Tile(Arithmetic):
         return f"<{self.type}>"
 
 
-def unwritten(type: TileType, made_at: Location | None) -> str:
-    """The message where a tile is read to which nothing was written."""
+def unwritten(type: Type, made_at: Location | None, index: tuple[int, ...] | None = None) -> str:
+    """The message where a tile, or one element of it, is read to which nothing was written."""
     where = f" at line {made_at.line}" if made_at is not None else ""
+    what = "a" if index is None else f"element [{', '.join(map(str, index))}] of a"
     return (
-        f"this reads a {type} that tile_empty made{where} and nothing has been written to; "
+        f"this reads {what} {type} that tile_empty made{where} and nothing has been written to; "
         "write to it first, or make it with tk.tile_zeros"
     )
 

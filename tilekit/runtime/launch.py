@@ -17,11 +17,10 @@ from tilekit.ir.types import ArrayType, ScalarType
 from tilekit.passes.uniformity import observes_lanes, runs_lanes
 from tilekit.runtime.arguments import bind, parameters_of, types_of
 from tilekit.runtime.cpu import compile_cpu
-from tilekit.runtime.interpreter import compile_eager
+from tilekit.runtime.interpreter import INTERPRET, compile_eager, stands_in
 from tilekit.runtime.reference import InterpretedLanes
 
 Types = Mapping[str, ArrayType | ScalarType | None]
-INTERPRET = "interpret"
 MAX_NDIM = 4
 MAX_POINTS = 2**31 - 1
 MAX_BLOCK_DIM = 1024
@@ -127,7 +126,7 @@ def _compile(kernel: Kernel, key: Any, ndim: int, tiled: bool, block_dim: int, d
         known = kernel.cache.get(key)
         found = known.get(block_dim) if isinstance(known, ByBlockDim) else known
         if found is None:
-            build = _interpreted if device == INTERPRET else _compiled
+            build = _interpreted if device == INTERPRET or stands_in() else _compiled
             found, function = build(kernel, types_of(kernel, key[0]), LaunchForm(tiled, ndim, block_dim))
             if observes_lanes(function, tiled):
                 kernel.cache.setdefault(key, ByBlockDim())[block_dim] = found
