@@ -111,13 +111,23 @@ def test_a_wrong_result_is_a_failure(capsys: pytest.CaptureFixture[str], monkeyp
     assert row(capsys.readouterr().out, "cpu")[4:6] == ["nan", "FAILED"]
 
 
-def test_a_gpu_is_a_row_that_says_when(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("absent", "text"),
+    [
+        (["cuda-core"], "NVIDIA H200: CUDA comes with the next release, and will need python -m pip install "),
+        ([], "NVIDIA H200: CUDA comes with the next release"),
+    ],
+)
+def test_a_gpu_is_a_row_that_says_when(
+    absent: list[str], text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "missing", lambda extra: absent)
     gpu = nvidia.Gpu(0, "NVIDIA H200", (9, 0), 1 << 30)
     monkeypatch.setattr(nvidia, "find_driver", lambda: nvidia.Driver((13, 2), (gpu,), ""))
     assert main(["demo"]) == 0
     cells = row(capsys.readouterr().out, "cuda:0")
     assert cells[5] == "not run"
-    assert cells[6].startswith("NVIDIA H200: CUDA comes with the next release, and will need python -m pip install ")
+    assert cells[6].startswith(text) if absent else cells[6] == text
 
 
 def test_times_and_errors_come_from_running() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tilekit.cli.installed import install_command
+from tilekit.cli.installed import install_command, missing
 from tilekit.cli.text import seconds, table
 from tilekit.errors import FallbackWarning, TilekitError
 from tilekit.examples import first_gemm
@@ -65,8 +65,8 @@ def _outcomes() -> Iterator[Outcome]:
     yield _cpu()
     yield _checked(INTERPRET, "none needed", None)
     for gpu in nvidia.find_driver().gpus:
-        note = f"{gpu.name}: CUDA comes with the next release, and will need {install_command('cuda')}"
-        yield Outcome(gpu.device, note=note)
+        needed = f", and will need {install_command('cuda')}" if missing("cuda") else ""
+        yield Outcome(gpu.device, note=f"{gpu.name}: CUDA comes with the next release{needed}")
 
 
 def _cpu() -> Outcome:
