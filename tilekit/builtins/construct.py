@@ -6,19 +6,35 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.codegen.text import literal
 from tilekit.errors import KernelValueError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.operands import DTypeLike, Shape
 from tilekit.ir.types import DType, ScalarType, TileType, float32
 
-__all__ = ["tile_ones", "tile_zeros"]
+__all__ = ["tile_empty", "tile_ones", "tile_zeros"]
 GROUP = "Tile construction"
 
 
 def check_storage(storage: str, name: str) -> None:
+    """Check a storage hint.
+
+    Raises:
+        KernelValueError: it is none of the known ones.
+    """
     if storage not in ("register", "shared"):
         raise KernelValueError(f"{name}: storage must be 'register' or 'shared', got {storage!r}")
+
+
+def check_shape(shape: tuple[int, ...], name: str) -> None:
+    """Check that a shape has elements.
+
+    Raises:
+        KernelValueError: an extent is zero.
+    """
+    if 0 in shape:
+        raise KernelValueError(f"{name} needs extents of at least 1, got the shape {shape}")
 
 
 @builtin(group=GROUP, operator="full", cooperative=True)
@@ -28,11 +44,15 @@ def tile_full(shape: Shape, value: Scalar, dtype: DTypeLike = None, storage: str
     Args:
         shape: Its shape, a compile-time constant.
         value: The element, run time or constant.
-        dtype: Its dtype; by default that of ``value``.
+        dtype: Its dtype, to which ``value`` is converted; by default that of ``value``.
         storage: A hint, ``"register"`` or ``"shared"``; without meaning on the CPU.
 
     Returns:
         A new tile.
+
+    Raises:
+        KernelTypeError: ``shape`` is not a compile-time constant.
+        KernelValueError: an extent is not positive, ``storage`` is unknown, or a constant does not fit ``dtype``.
 
     Example:
         >>> import tilekit as tk
@@ -49,7 +69,8 @@ def _full_coerce(value: ScalarType, dtype: DType | None) -> dict[str, ScalarType
 
 @tile_full.result
 def _full_result(shape: tuple[int, ...], value: ScalarType, storage: str) -> TileType:
-    check_storage(storage, "tile_full")
+    check_shape(shape, "a tile")
+    check_storage(storage, "a tile")
     return TileType(value.dtype, shape)
 
 
@@ -108,3 +129,76 @@ def tile_ones(shape: Any, dtype: Any = float32, storage: str = "register") -> Ti
         [1. 1.]
     """
     return tile_full(shape, 1, dtype, storage)  # type: ignore[no-any-return]
+
+
+@builtin(operator="undefined", cooperative=True)
+def undefined_tile(shape: Shape, dtype: DTypeLike) -> Tile:
+    """What stands for a tile on a path where there is none; no path reads it."""
+
+
+@builtin(cooperative=True, uninitialized=True)
+def uninitialized_tile(shape: Shape, dtype: DTypeLike, storage: str = "register") -> Tile:
+    """A tile to be written before it is read. Its elements are ``poison`` where that can be seen."""
+
+
+@undefined_tile.result
+@uninitialized_tile.result
+def _empty_result(shape: tuple[int, ...], dtype: DType) -> TileType:
+    check_shape(shape, "tile_empty")
+    return TileType(dtype, shape)
+
+
+@undefined_tile.reference
+@uninitialized_tile.reference
+def _empty_reference(shape: tuple[int, ...], dtype: DType) -> Any:
+    return np.full(shape, poison(dtype), dtype.numpy)
+
+
+@undefined_tile.emit
+def _undefined_emit(cx: Any, results: Any) -> None:
+    cx.tile(results[0])
+
+
+@uninitialized_tile.emit
+def _empty_emit(cx: Any, results: Any, dtype: DType) -> None:
+    tile = cx.tile(results[0])
+    if cx.target.checked:
+        with cx.each_element(tile) as index:
+            cx.line(f"{tile.at(index)} = {literal(poison(dtype), dtype)};")
+
+
+def poison(dtype: DType) -> Any:
+    """What is read where nothing was written: NaN, or bytes 0xcd."""
+    if dtype.is_float:
+        return float("nan")
+    return dtype.kind == "b" or int.from_bytes(b"\xcd" * dtype.itemsize, "little", signed=dtype.kind == "i")
+
+
+def tile_empty(shape: Any, dtype: Any = float32, storage: str = "register") -> Tile:
+    """A tile whose elements are not set yet.
+
+    Args:
+        shape: Its shape, a compile-time constant.
+        dtype: Its dtype.
+        storage: A hint, ``"register"`` or ``"shared"``; without meaning on the CPU.
+
+    Returns:
+        A new tile. Reading it where no write can have reached it is an error (``UninitializedError``). Where only some
+        paths write it, ``tk.config.checked`` fills it with NaN, or with bytes 0xcd, first.
+
+    Raises:
+        KernelValueError: an extent is not positive, or ``storage`` is unknown.
+
+    Example:
+        >>> import tilekit as tk
+        >>> t = tk.tile_empty(shape=2)
+        >>> t[0] = 1.0
+        >>> t[1] = 2.0
+        >>> t
+        tile<2xf32>
+        [1. 2.]
+    """
+    check_storage(storage, "tile_empty")
+    tile: Tile = uninitialized_tile(shape, dtype, storage)
+    tile.written = False
+    return tile

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilekit.builtins.logic import where
 from tilekit.builtins.mapping import tile_map
-from tilekit.builtins.views import tile_transpose
+from tilekit.builtins.view_shapes import tile_transpose
 from tilekit.errors import KernelTypeError, KernelValueError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.handles import OPERATORS, Scalar, Tile

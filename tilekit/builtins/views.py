@@ -1,4 +1,4 @@
-"""Views of tiles: other shapes over the same elements, read and written through, without a copy."""
+"""What views of tiles are made of: reading and writing those elements of a base that a map names."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.codegen.checks import require
+from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.gradients import no_gradient
-from tilekit.ir.handles import OPERATORS, Scalar, Tile
-from tilekit.ir.types import ScalarType, TileType
+from tilekit.ir.handles import Scalar, Tile
+from tilekit.ir.operands import common_dtype
+from tilekit.ir.types import ScalarType, TileType, int32
 from tilekit.ir.views import ViewMap
-
-__all__ = ["tile_transpose"]
-GROUP = "Tile views"
 
 
 def _numbers(map: ViewMap, offset: Any) -> Any:
@@ -55,6 +54,11 @@ def _view_emit(cx: Any, results: Any, base: Any, offset: str | None, map: ViewMa
     cx.alias(results[0], base, map, offset)
 
 
+@view_of.ignores
+def _view_ignores() -> tuple[str, ...]:
+    return ("base",)  # a view of a tile that was never written is one as well
+
+
 @view_of.adjoint
 def _view_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, Any]:
     def base() -> Any:
@@ -74,11 +78,15 @@ def view_replace(base: Tile, value: Tile, offset: Scalar | None, map: ViewMap) -
 def _replace_result(base: TileType, value: TileType, offset: ScalarType | None, map: ViewMap) -> TileType:
     if value.shape != map.shape or value.dtype != base.dtype:
         raise KernelTypeError(f"cannot write a {value} into a view of shape {map.shape} of a {base}")
+    _check_writable(base, map, offset is None)
+    return base
+
+
+def _check_writable(base: TileType, map: ViewMap, known: bool) -> None:
     if map.overlaps_itself():
         raise KernelTypeError("cannot write through a broadcast view: several of its elements are one")
-    if offset is None:
+    if known:
         _check_reach(base, map, "view")
-    return base
 
 
 @view_replace.reference
@@ -105,30 +113,75 @@ def _replace_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, 
     }
 
 
-def tile_transpose(a: Tile) -> Tile:
-    """Swap the two axes of a tile, as a view.
+@builtin(operator="view=number", reuses=("base",), cooperative=True)
+def view_fill(base: Tile, value: Scalar, offset: Scalar | None, map: ViewMap) -> Tile:
+    """A tile with the elements that a map names replaced by one number."""
 
-    Args:
-        a: A tile of shape ``(m, n)``.
 
-    Returns:
-        A view of shape ``(n, m)``: writing to it writes to ``a``.
+@view_fill.coerce
+def _fill_coerce(base: TileType, value: ScalarType) -> dict[str, ScalarType]:
+    if base.dtype.kind == "b" and value.dtype.kind == "b":
+        return {}
+    return {"value": common_dtype({"the tile": base, "the value": value}, "writing an element")}
 
-    Raises:
-        KernelValueError: ``a`` has not two axes.
 
-    Example:
-        >>> import numpy as np, tilekit as tk
-        >>> tk.tile_transpose(tk.tile_load(np.arange(6).reshape(2, 3), shape=(2, 3)))
-        tile<3x2xi64>
-        [[0 3]
-         [1 4]
-         [2 5]]
+@view_fill.result
+def _fill_result(base: TileType, offset: ScalarType | None, map: ViewMap) -> TileType:
+    _check_writable(base, map, offset is None)
+    return base
+
+
+@view_fill.reference
+def _fill_reference(base: Any, value: Any, offset: Any, map: ViewMap) -> Any:
+    result = base.copy().reshape(-1)
+    result[_numbers(map, offset)] = value
+    return result.reshape(base.shape)
+
+
+@view_fill.emit
+def _fill_emit(cx: Any, results: Any, base: Any, value: str, offset: str | None, map: ViewMap) -> None:
+    target = cx.tile(results[0])
+    cx.copy_tiles([(target, base)])
+    part = cx.viewed(target, map, offset)
+    with cx.each_element(part) as index:
+        cx.line(f"{part.at(index)} = {value};")
+
+
+@view_replace.ignores
+@view_fill.ignores
+def _write_ignores() -> tuple[str, ...]:
+    return ("base",)
+
+
+@builtin()
+def axis_index(index: Scalar, extent: int, span: int, wrap: bool, axis: int, text: str) -> Scalar:
+    """A run-time index of an axis, counted from its end where it is negative and ``wrap``.
+
+    From there ``span`` elements must lie on the axis; ``text`` is the message where they do not.
     """
-    if len(a.shape) != 2:
-        raise KernelValueError(f"tile_transpose: a tile with two axes is needed, got a {a.type}")
-    whole = ViewMap.identity(a.shape)
-    return Tile.view(a, ViewMap(whole.shape[::-1], whole.strides[::-1]))
 
 
-OPERATORS["transpose"] = tile_transpose
+@axis_index.result
+def _index_result(index: ScalarType) -> ScalarType:
+    if not index.dtype.is_integer:
+        raise KernelTypeError(f"an index must be an integer, got a {index}; use int(...)")
+    return ScalarType(int32)
+
+
+@axis_index.reference
+def _index_reference(index: Any, extent: int, span: int, wrap: bool, axis: int, text: str) -> Any:
+    found = int(index) + (extent if wrap and index < 0 else 0)
+    if not 0 <= found <= extent - span:
+        raise KernelIndexError(text.format(index=int(index), extent=extent, axis=axis))
+    return found
+
+
+@axis_index.emit
+def _index_emit(cx: Any, index: str, extent: int, span: int, wrap: bool, axis: int, text: str) -> str:
+    given = cx.fresh()
+    cx.line(f"const tk::i64 {given} = {index};")
+    wrapped = f"({given} < 0 ? {given} + {extent} : {given})" if wrap else given
+    if cx.target.index_checks or cx.target.checked:
+        ok = f"(tk::u64){wrapped} <= (tk::u64){extent - span}"
+        require(cx, ok, text, "kIndexError", given, str(extent), axis)
+    return f"(tk::i32){wrapped}"

@@ -42,12 +42,11 @@ def place(node: Any, at: ast.AST) -> Any:
 
 
 def _keep_to_first_line(item: Any, at: Any) -> None:
-    """What stands for a statement of several lines stands at its head; else Python names its last line."""
+    """What stands for a statement of several lines stands at its head: Python would name its last line."""
     if getattr(at, "end_lineno", None) in (None, at.lineno):
         return
     head = getattr(at, "iter", None) or getattr(at, "test", None)
-    item.end_lineno = at.lineno
-    item.end_col_offset = at.col_offset + 1
+    item.end_lineno, item.end_col_offset = at.lineno, at.col_offset + 1
     if head is not None and head.end_lineno == at.lineno:
         item.end_col_offset = head.end_col_offset
 

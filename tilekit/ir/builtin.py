@@ -5,7 +5,8 @@ signature that it needs, and first any of the leading parameters that ``LEADING`
 
     result      types  -> type      type and shape rule; the verifier runs it again after every pass
     coerce      types  -> dtypes    the dtype that operands are converted to before anything else
-    check       handles -> None     what types cannot tell: aliasing, reads of tiles never written
+    check       handles -> None     what types cannot tell: aliasing
+    ignores     operands -> names   the tile operands that are not read, such as an accumulator scaled by zero
     reference   arrays -> array     what the op means, in NumPy; also the interpreter
     adjoint     values -> values    gradient of each float operand, built from other builtins
     lower       values -> value     rewrites to more concrete builtins ...
@@ -57,9 +58,10 @@ LEADING: dict[str, tuple[str, ...]] = {
     "result": ("blocks",),
     "coerce": (),
     "check": (),
+    "ignores": (),
     "reference": ("machine", "blocks", "types"),
     "adjoint": ("cx", "grad", "value", "result"),
-    "lower": ("target",),
+    "lower": ("target", "lane", "lanes"),
     "emit": ("cx", "results", "blocks", "types"),
 }
 
@@ -96,6 +98,8 @@ class Properties:
     """The result differs between lanes whatever the operands."""
     observes_lanes: bool = False
     """A kernel that contains it depends on the number of lanes."""
+    per_lane: tuple[str, ...] = ()
+    """Operands of a cooperative op that may differ between lanes; ``lower`` gets the tile of their values."""
     view: bool = False
     """The result is other coordinates over the first operand's storage."""
     contraction: tuple[str, ...] = ()
@@ -106,6 +110,8 @@ class Properties:
     """Tile operands whose storage the result may take over."""
     carries: bool = False
     """A region whose results are what its blocks yield, one by one."""
+    uninitialized: bool = False
+    """The result holds nothing yet: reading it before a write is an error."""
 
 
 class Builtin(Properties):
@@ -190,11 +196,13 @@ class Builtin(Properties):
     def _split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         operands: dict[str, Any] = {}
         attrs: dict[str, Any] = {}
+        ignored = self.ignored(given, {})
         for name, value in given.items():
             what = f"{self.name}(): {name}"
             match self.kinds[name]:
                 case Kind.OPERAND:
-                    operands[name] = self._operand(name, value, what)
+                    unread = isinstance(value, Tile) and name in ignored
+                    operands[name] = value.read(unread=True) if unread else self._operand(name, value, what)
                 case Kind.INDEX:
                     operands[name] = index_operand(value, what)
                 case Kind.TILES:
@@ -237,7 +245,7 @@ class Builtin(Properties):
             return operand
         type = operand.type
         if isinstance(operand, Const):
-            return operand if wanted.weak and type.weak else convert_constant(operand, wanted.dtype, self.spelled)
+            return operand if type == wanted else convert_constant(operand, wanted.dtype, self.spelled)
         if type.dtype == wanted.dtype or isinstance(type, TileType):
             return operand
         return operand_of(handles.OPERATORS["cast"](wrap(operand), wanted.dtype), name)
@@ -264,6 +272,10 @@ class Builtin(Properties):
         return wrapped[0] if len(wrapped) == 1 else wrapped or None
 
     # What passes ask of a builtin.
+
+    def ignored(self, operands: Mapping[str, Any], attrs: Mapping[str, Any]) -> tuple[str, ...]:
+        """The tile operands that this call does not read."""
+        return tuple(self.apply("ignores", operands, attrs)) if "ignores" in self._rules else ()
 
     def has(self, kind: str) -> bool:
         return kind in self._rules
@@ -292,6 +304,9 @@ class Builtin(Properties):
 
     def check(self, rule: Rule) -> Rule:
         return self._declare("check", rule)
+
+    def ignores(self, rule: Rule) -> Rule:
+        return self._declare("ignores", rule)
 
     def reference(self, rule: Rule) -> Rule:
         return self._declare("reference", rule)

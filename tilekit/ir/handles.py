@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from tilekit.errors import KernelIndexError, KernelNameError, KernelTypeError
+from tilekit.errors import KernelIndexError, KernelNameError, KernelTypeError, Location, UninitializedError
 from tilekit.ir.context import Builder, Concrete, Datum, active, fail
 from tilekit.ir.types import ArrayType, ScalarType, TileType, Type
 from tilekit.ir.views import ViewMap
@@ -171,7 +171,8 @@ class Tile(Arithmetic):
         self._map: ViewMap | None = None
         self._offset: Any = None
         self.written = written
-        """False for a ``tile_empty`` that no write can have reached yet."""
+        """False for a ``tile_empty`` until the first write, where calls run at once; for kernels that are traced the
+        pass ``check_initialized`` finds such reads on every path."""
         context = active()
         self.made_at = context.location() if context is not None else None
         if isinstance(context, Builder):
@@ -182,7 +183,11 @@ class Tile(Arithmetic):
         """A view of ``of``: ``shape_map`` numbers elements of ``of``, ``offset`` (run time) is added to the number."""
         composed = shape_map if of._map is None else shape_map.after(of._map)
         if composed is None:
-            raise fail(KernelTypeError("this view has no strides: its tile is not contiguous; copy the tile first"))
+            raise fail(
+                KernelTypeError(
+                    "this view has no strides, as its tile is not contiguous; copy it with tk.tile_astype(t, t.dtype)"
+                )
+            )
         tile = cls.__new__(cls)
         tile.base = of.base
         tile._map = composed
@@ -234,8 +239,8 @@ class Tile(Arithmetic):
         """Forget the value at the end of the region in which the tile was made."""
         self._datum = Dead(self.base._datum.type, where)
 
-    def read(self) -> Datum:
-        """The value that the tile holds now."""
+    def read(self, unread: bool = False) -> Datum:
+        """The value that the tile holds now; ``unread`` where it is passed on without being looked at."""
         if self.base._stale is not None:
             raise fail(
                 KernelTypeError(
@@ -250,6 +255,8 @@ class Tile(Arithmetic):
                     "make it before, so that it exists on every path"
                 )
             )
+        if not self.base.written and not unread and isinstance(self.base._datum, Concrete):
+            raise fail(UninitializedError(unwritten(self.type, self.made_at)))
         if self._map is None:
             return self._datum
         found: Tile = OPERATORS["view"](self.base, self._offset, self._map)
@@ -259,13 +266,20 @@ class Tile(Arithmetic):
         """Rebind the storage to a new value; through a view, the base gets a value with these elements replaced."""
         if datum.type != self.type:
             raise fail(KernelTypeError(f"cannot write a {datum.type} into a {self.type}"))
+        if self._map is None:
+            return self._set(datum)
+        updated: Tile = OPERATORS["view="](self.base, wrap(datum), self._offset, self._map)
+        self._set(updated._datum)
+
+    def fill(self, value: Any) -> None:
+        """Rebind the storage to a value with these elements replaced by one number."""
+        updated: Tile = OPERATORS["view=number"](self.base, value, self._offset, self.view_map)
+        self._set(updated._datum)
+
+    def _set(self, datum: Datum) -> None:
         if self.base._twins:
             self._part()
-        if self._map is None:
-            self._datum = datum
-        else:
-            updated: Tile = OPERATORS["view="](self.base, wrap(datum), self._offset, self._map)
-            self.base._datum = updated._datum
+        self.base._datum = datum
         self.base.written = True
 
     def twin(self, other: Tile) -> None:
@@ -304,6 +318,15 @@ class Tile(Arithmetic):
             assert isinstance(data, Concrete)
             return f"{self.type}\n{data.data}"
         return f"<{self.type}>"
+
+
+def unwritten(type: TileType, made_at: Location | None) -> str:
+    """The message where a tile is read to which nothing was written."""
+    where = f" at line {made_at.line}" if made_at is not None else ""
+    return (
+        f"this reads a {type} that tile_empty made{where} and nothing has been written to; "
+        "write to it first, or make it with tk.tile_zeros"
+    )
 
 
 def _in_place(symbol: str) -> Any:

@@ -101,6 +101,17 @@ def constant(value: Any) -> Const | None:
     return Const(WEAK_FLOAT, float(value)) if isinstance(value, float) else None
 
 
+def known_number(value: Any) -> Any:
+    """The number that a handle, a constant or a Python number is, or None where that is not known yet."""
+    if isinstance(value, Const):
+        return value.value
+    if isinstance(value, Scalar):
+        value = value.datum
+    if isinstance(value, Concrete):
+        return value.data
+    return value if isinstance(value, int | float | np.generic) else None
+
+
 def operand_of(value: Any, what: str) -> Any:
     """The operand for a handle, a number, an array or None; ``what`` names it in errors."""
     if value is None:

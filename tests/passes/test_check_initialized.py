@@ -1,0 +1,127 @@
+"""A tile that no write can have reached is not read; one that some path writes is poisoned in checked mode."""
+
+import numpy as np
+import pytest
+
+import tilekit as tk
+from tests.builtins.both import out
+from tilekit.errors import UninitializedError
+
+
+@tk.kernel
+def stored(n: int, x: tk.array1d[float]):
+    t = tk.tile_empty(shape=4)
+    tk.tile_store(x, t)
+
+
+@tk.kernel
+def added(n: int, x: tk.array1d[float]):
+    t = tk.tile_empty(shape=4)
+    u = t + 1.0
+    tk.tile_store(x, u)
+
+
+@tk.kernel
+def viewed(n: int, x: tk.array1d[float]):
+    t = tk.tile_empty(shape=(2, 4))
+    tk.tile_store(x, tk.tile_reshape(t, 8)[4:])
+
+
+@tk.kernel
+def accumulated(n: int, x: tk.array2d[float]):
+    t = tk.tile_empty(shape=(4, 4))
+    a = tk.tile_ones(shape=(4, 4))
+    tk.tile_matmul(a, a, t)
+    tk.tile_store(x, t)
+
+
+@tk.kernel
+def other_branch(n: int, x: tk.array1d[float]):
+    t = tk.tile_empty(shape=4)
+    if n > 0:
+        tk.tile_assign(t, tk.tile_ones(shape=4))
+    else:
+        tk.tile_store(x, t)
+    tk.tile_store(x, t)
+
+
+@tk.kernel
+def never_in_loop(n: int, x: tk.array1d[float]):
+    t = tk.tile_empty(shape=4)
+    for i in range(n):
+        if i > 2:
+            tk.tile_store(x, t)
+
+
+@tk.kernel
+def made_in_loop(n: int, x: tk.array1d[float]):
+    for _i in range(n):
+        t = tk.tile_empty(shape=4)
+        tk.tile_store(x, t)
+        t[0] = 1.0
+
+
+@tk.kernel
+def carried(n: int, x: tk.array1d[float]):
+    t = tk.tile_empty(shape=4)
+    u = tk.tile_empty(shape=4)
+    for _i in range(n):
+        v = t
+        t = u
+        u = v
+    tk.tile_store(x, t)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "made", "read"),
+    [(stored, 1, 2), (added, 1, 2), (viewed, 1, 2), (accumulated, 1, 3), (other_branch, 1, 5), (never_in_loop, 1, 4),
+     (made_in_loop, 2, 3), (carried, 1, 7)],
+)  # fmt: skip
+def test_reading_what_nothing_wrote_is_refused(kernel, made, read):
+    start = kernel.function.__code__.co_firstlineno + 1
+    x = out(4, 4) if kernel is accumulated else out(4)
+    with pytest.raises(UninitializedError) as caught:
+        tk.launch_tiled(kernel, dim=1, inputs=[1], outputs=[x])
+    assert caught.value.location.line == start + read
+    assert f"that tile_empty made at line {start + made} and nothing has been written to" in str(caught.value)
+
+
+@tk.kernel
+def fine(n: int, x: tk.array2d[float]):
+    t = tk.tile_empty(shape=(4, 4))
+    a = tk.tile_ones(shape=(4, 4))
+    tk.tile_matmul(a, a, t, beta=0.0)
+    u = tk.tile_empty(shape=(4, 4))
+    for i in range(n):
+        if i > 0:
+            t += u
+        tk.tile_assign(u, t)
+    w = tk.tile_empty(shape=(4, 4))
+    for i in range(4):
+        w[i] = u[i]
+    tk.tile_store(x, w)
+
+
+def test_writes_on_some_path_or_in_parts_are_enough():
+    x = out(4, 4)
+    tk.launch_tiled(fine, dim=1, inputs=[3], outputs=[x])
+    assert np.array_equal(x, np.full((4, 4), 16, np.float32))
+
+
+@tk.kernel
+def some_paths(n: int, x: tk.array1d[float], k: tk.array1d[tk.int16]):
+    t = tk.tile_empty(shape=4)
+    i = tk.tile_empty(shape=4, dtype=tk.int16)
+    if n > 0:
+        t[0] = 1.0
+        i[0] = tk.int16(1)
+    tk.tile_store(x, t)
+    tk.tile_store(k, i)
+
+
+def test_checked_mode_poisons_what_may_be_unwritten():
+    with tk.config.scoped(checked=True):
+        x, k = out(4), out(4, dtype=np.int16)
+        tk.launch_tiled(some_paths, dim=1, inputs=[1], outputs=[x, k])
+        assert x[0] == 1 and np.isnan(x[1:]).all()
+        assert k.tolist() == [1, -12851, -12851, -12851]
