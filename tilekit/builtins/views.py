@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tilekit.codegen.checks import require
 from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError
 from tilekit.ir.builtin import builtin
@@ -16,13 +14,9 @@ from tilekit.ir.types import ScalarType, TileType, int32
 from tilekit.ir.views import ViewMap
 
 
-def _numbers(map: ViewMap, offset: Any) -> Any:
+def numbers(map: ViewMap, offset: Any) -> Any:
     """The element numbers that a view names."""
-    steps = [np.arange(extent) * stride for extent, stride in zip(map.shape, map.strides, strict=True)]
-    grid = np.asarray(map.offset + (0 if offset is None else int(offset)))
-    for step in steps:
-        grid = grid[..., None] + step
-    return grid
+    return map.numbers(0 if offset is None else int(offset))
 
 
 def _check_reach(base: TileType, map: ViewMap, name: str) -> None:
@@ -46,7 +40,7 @@ def _view_result(base: TileType, offset: ScalarType | None, map: ViewMap) -> Til
 
 @view_of.reference
 def _view_reference(base: Any, offset: Any, map: ViewMap) -> Any:
-    return base.reshape(-1)[_numbers(map, offset)]
+    return base.reshape(-1)[numbers(map, offset)]
 
 
 @view_of.emit
@@ -92,7 +86,7 @@ def _check_writable(base: TileType, map: ViewMap, known: bool) -> None:
 @view_replace.reference
 def _replace_reference(base: Any, value: Any, offset: Any, map: ViewMap) -> Any:
     result = base.copy().reshape(-1)
-    result[_numbers(map, offset)] = value
+    result[numbers(map, offset)] = value
     return result.reshape(base.shape)
 
 
@@ -134,7 +128,7 @@ def _fill_result(base: TileType, offset: ScalarType | None, map: ViewMap) -> Til
 @view_fill.reference
 def _fill_reference(base: Any, value: Any, offset: Any, map: ViewMap) -> Any:
     result = base.copy().reshape(-1)
-    result[_numbers(map, offset)] = value
+    result[numbers(map, offset)] = value
     return result.reshape(base.shape)
 
 

@@ -11,6 +11,7 @@ from tilekit.ir.verify import verify
 from tilekit.passes.assign_storage import assign_storage
 from tilekit.passes.check_initialized import check_initialized
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
+from tilekit.passes.issue_warnings import issue_warnings
 
 Observer = Callable[[str, Function], None]
 PASSES: tuple[Callable[[Function], Function], ...] = (check_initialized, eliminate_dead_code)
@@ -24,4 +25,5 @@ def run_pipeline(fn: Function, target: Target, observe: Observer = lambda name, 
         fn = run(fn)
         verify(fn)
         observe(run.__name__, fn)
+    issue_warnings(fn, target)
     return fn, assign_storage(fn)

@@ -17,7 +17,7 @@ from tilekit.ir.core import Block, Function, Op, Value, free_values, leaves, sub
 from tilekit.ir.gradients import NoGradient, gradient_type, has_gradient
 from tilekit.ir.handles import OPERATORS, Array, wrap
 from tilekit.ir.program import Program
-from tilekit.ir.types import ArrayType, ScalarType
+from tilekit.ir.types import ArrayType, ScalarType, Type
 from tilekit.passes.activity import (
     carried_params,
     carried_results,

@@ -122,3 +122,4 @@ def _carried(value: Value, loop: Op) -> KernelNotImplementedError:
         "iteration; only sums over iterations are differentiated",
         loop.location,
     )
+
