@@ -99,7 +99,8 @@ def tile(*shape, dtype=float):
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        (lambda: tile(4, 3) @ tile(4, 3), KernelValueError, r"K differs: a is a tile<4x3xf32> and b is a tile<4x3xf32>"),
+        (lambda: tile(4, 3) @ tile(4, 3), KernelValueError,
+         r"K differs: a is a tile<4x3xf32> and b is a tile<4x3xf32>"),
         (lambda: tk.tile_matmul(tile(4, 3), tile(3, 5), tile(4, 4)), KernelValueError,
          r"out is a tile<4x4xf32>, but a tile<4x3xf32> times a tile<3x5xf32> has shape \(4, 5\)"),
         (lambda: tile(4) @ tile(4, 4), KernelValueError, r"a is a tile<4xf32>; matrix products need two axes"),
@@ -212,7 +213,7 @@ MODE = "tf32"
 @tk.kernel
 def reduced(a: tk.array2d[float], b: tk.array2d[float], n: int, x: tk.array2d[float]):
     t = tk.tile_zeros(shape=(5, 7))
-    for i in range(n):
+    for _ in range(n):
         tk.tile_matmul(tk.tile_load(a, shape=(5, 6)), tk.tile_load(b, shape=(6, 7)), t, precision=MODE)
     tk.tile_store(x, t)
 

@@ -2,52 +2,39 @@
 
 from __future__ import annotations
 
-import enum
 import importlib
 import inspect
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
+
+from tilekit.public import Documented, documented
 
 pytest.importorskip("sphinx", reason="the docs extra is not installed")
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "_ext"))
 reference = importlib.import_module("builtins_reference")
 
+DOC = """Do something.
 
-class Mode(enum.Enum):
-    NEAR = "rn"
+Args:
+    a: Tile of shape ``(m, n)``.
 
-
-def tile_example(a: int, *, dtype: Any = float, mode: Mode = Mode.NEAR, alpha: float = 1.0) -> None:
-    """Do something.
-
-    Args:
-        a: Tile of shape ``(m, n)``.
-
-    Returns:
-        A new tile.
-    """
+Returns:
+    A new tile."""
 
 
-def declared(group: str) -> SimpleNamespace:
-    return SimpleNamespace(
-        name="tile_example", group=group, signature=inspect.signature(tile_example), __doc__=tile_example.__doc__
-    )
+def entry(name: str, group: str) -> Documented:
+    return Documented(name, group, inspect.signature(lambda a: None), DOC)
 
 
-def test_defaults_are_written_as_a_user_would() -> None:
-    assert reference.signature(declared("Maths")) == "tile_example(a, *, dtype=float, mode=Mode.NEAR, alpha=1.0)"
+def test_page_has_sections_by_group() -> None:
+    text = reference.page([entry("tile_one", "Maths"), entry("tile_two", "Maths"), entry("tile_three", "Views")])
+    assert text.startswith("Maths\n-----\n\n.. py:function:: tile_one(a)\n   :module: tilekit\n")
+    assert [line for line in text.splitlines() if line in ("Maths", "Views")] == ["Maths", "Views"]
+    assert text.count("   :param a: Tile of shape ``(m, n)``.") == 3
 
 
-def test_page_has_public_builtins_by_group() -> None:
-    text = reference.page({"tile_example": declared("Maths"), "hidden": declared("internal")})
-    assert text.startswith("Maths\n-----\n")
-    assert text.count(".. py:function:: tile_example(") == 1
-    assert "   :param a: Tile of shape ``(m, n)``." in text
-
-
-def test_page_without_builtins_says_so() -> None:
-    assert reference.page({}) == "No builtin is declared."
+def test_page_has_every_public_name() -> None:
+    text = reference.page(documented())
+    assert [found.name for found in documented() if text.count(f".. py:function:: {found.signature}\n") != 1] == []

@@ -65,11 +65,11 @@ def constant_kernel_of(function: Callable[..., Any], arguments: tuple[Any, ...])
     return call
 
 
-def compiled(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What the compiled kernel stores; ints become int32, floats float32."""
+def compiled(function: Callable[..., Any], *arguments: Any, device: str = "cpu") -> Any:
+    """What the kernel stores, compiled or run by the interpreter; ints become int32, floats float32."""
     given = [np.int32(a) if type(a) is int else np.float32(a) if type(a) is float else a for a in arguments]
     out = np.full(SLOTS, np.nan)
-    tk.launch_tiled(kernel_of(function, arguments), dim=1, inputs=given, outputs=[out], block_dim=1)
+    tk.launch_tiled(kernel_of(function, arguments), dim=1, inputs=given, outputs=[out], block_dim=1, device=device)
     return _numbers(out)
 
 
@@ -99,6 +99,7 @@ def every_way(function: Callable[..., Any], *arguments: Any) -> Iterator[tuple[s
     yield "compiled", compiled(function, *arguments)
     for unroll in (0, 1000):
         with tk.config.scoped(max_unroll=unroll):
+            yield f"eager, max_unroll={unroll}", compiled(function, *arguments, device="interpret")
             yield f"run-time arguments, max_unroll={unroll}", interpreted(kernel_of(function, arguments), arguments)
             yield f"constants, max_unroll={unroll}", interpreted(constant_kernel_of(function, arguments), ())
 

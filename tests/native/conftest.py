@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import importlib.util
-import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -29,7 +29,7 @@ def compilers() -> dict[str, list[str]]:
     if shutil.which("g++"):
         found["g++"] = ["g++", *FLAGS]
     if importlib.util.find_spec("ziglang"):
-        clang = ["-Xclang", "-ffloat16-excess-precision=none"] if os.uname().machine in ("x86_64", "AMD64") else []
+        clang = ["-Xclang", "-ffloat16-excess-precision=none"] if platform.machine() in ("x86_64", "AMD64") else []
         freestanding = ["-nostdlib", "-fno-sanitize=undefined", "-Wno-unused-command-line-argument"]
         found["zig"] = [sys.executable, "-m", "ziglang", "c++", *FLAGS, *clang, *freestanding]
     return found
@@ -43,6 +43,12 @@ Build = Callable[..., ctypes.CDLL]
 def compiler(request: pytest.FixtureRequest) -> str:
     """The name of each compiler in turn."""
     return str(request.param)
+
+
+@pytest.fixture(scope="session", name="compilers")
+def compilers_fixture() -> dict[str, list[str]]:
+    """The command lines by name."""
+    return COMPILERS
 
 
 @pytest.fixture(scope="session")

@@ -141,12 +141,10 @@ def test_infinities_and_nans_spread_only_where_they_are_used(compiler: str, buil
     np.testing.assert_array_equal(out, want)
 
 
-def test_same_bits_from_every_compiler(build: Any, call: Any) -> None:
-    from conftest import COMPILERS
-
+def test_same_bits_from_every_compiler(compilers: dict[str, list[str]], build: Any, call: Any) -> None:
     some = QUICK
     results = set()
-    for compiler in COMPILERS:
+    for compiler in compilers:
         lib = build(source(some), compiler)
         collected = b""
         for number, ((m, n, k), _, types, layouts) in some:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy warns of what is tested here
+
 INTS = {f"{s}{b}": np.dtype(f"{'' if s == 'i' else 'u'}int{b}") for s in "iu" for b in (8, 16, 32, 64)}
 FLOATS = {"f32": np.dtype("float32"), "f64": np.dtype("float64")}
 ALL = {"bool": np.dtype("bool"), **INTS, "f16": np.dtype("uint16"), "bf16": np.dtype("uint16"), **FLOATS}

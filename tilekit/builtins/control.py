@@ -84,7 +84,7 @@ def _for_result(start: ScalarType, init: tuple[Type, ...], blocks: tuple[Block, 
 @for_range.reference
 def _for_reference(start: Any, stop: Any, step: Any, init: Any, blocks: tuple[Run, ...]) -> tuple[Any, ...]:
     state = tuple(init)
-    for index in range(int(start), int(stop), int(step) or 1):
+    for index in range(int(start), int(stop), int(step)) if step else ():
         state = blocks[0](type(start)(index), *state)
     return state
 
@@ -95,7 +95,7 @@ def _for_emit(cx: Any, results: Any, start: str, stop: str, step: str, init: Any
     index = cx.define(blocks[0].params[0])
     dtype = cx.scalar(blocks[0].params[0].type)
     last, by = cx.hold(dtype, stop), cx.hold(dtype, step)
-    test = f"{by} > 0 ? {index} < {last} : {index} > {last}"
+    test = f"{by} > 0 ? {index} < {last} : {by} < 0 && {index} > {last}"
     if step.lstrip("-").isdigit():
         test = f"{index} {'>' if step.startswith('-') else '<'} {last}"
     with cx.braces(f"for ({dtype} {index} = {start}; {test}; {index} += {by})"):

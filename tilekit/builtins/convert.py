@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from tilekit.errors import KernelTypeError
 from tilekit.ir.builtin import builtin
-from tilekit.ir.handles import Scalar, Tile
+from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.interpret import conform
 from tilekit.ir.operands import DTypeLike
-from tilekit.ir.types import DType, ScalarType, set_convert_hook, to_numpy_scalar
+from tilekit.ir.types import DType, ScalarType, bool_, float32, int32, set_convert_hook, to_numpy_scalar
 
 GROUP = "Conversion"
 
@@ -52,3 +54,23 @@ def convert(value: Any, dtype: DType) -> Any:
 
 
 set_convert_hook(convert)
+
+
+def _python(function: Callable[..., Any], dtype: DType) -> Callable[..., Any]:
+    """``int(x)``, ``float(x)``, ``bool(x)``: Python's own on constants, else a cast."""
+
+    def call(*args: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], Tile):
+            name = function.__name__
+            raise KernelTypeError(
+                f"{name}() of a {args[0].type}: read an element, as in {name}(t[0]), or convert the tile with "
+                f"tk.tile_astype(t, tk.{dtype.name})"
+            )
+        return cast(*args, dtype) if len(args) == 1 and isinstance(args[0], Scalar) else function(*args)
+
+    return call
+
+
+OPERATORS["call.int"] = _python(int, int32)
+OPERATORS["call.float"] = _python(float, float32)
+OPERATORS["call.bool"] = _python(bool, bool_)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tilekit.errors import KernelNotImplementedError, KernelValueError
-from tilekit.ir.builtin import builtin
+from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.context import Builder, LaunchForm, active
 from tilekit.ir.handles import OPERATORS, Scalar
 from tilekit.ir.interpret import Eager, Machine
@@ -38,7 +38,21 @@ def _coordinate_reference(machine: Machine, axis: int) -> Any:
 
 @coordinate.emit
 def _coordinate_emit(cx: Any, axis: int) -> str:
-    return f"(tk::i32)tk::coordinate(launch, block, {axis})" if axis >= 0 else "(tk::i32)block"
+    return cx.coordinate(axis)  # type: ignore[no-any-return]
+
+
+@builtin(lane=True)
+def point(axis: int) -> Scalar:
+    """Coordinate ``axis`` of the lane's point under ``launch``; -1 is the linear index."""
+
+
+point.result(_coordinate_result)
+point.reference(_coordinate_reference)
+
+
+@point.lower
+def _point_lower(lane: Any, lanes: int, axis: int) -> Any:
+    return coordinate(axis) if lane is None else REGISTRY["lane_coordinate"](lane, axis, lanes)
 
 
 @builtin(lane=True, observes_lanes=True)
@@ -56,9 +70,9 @@ def _lane_reference(machine: Machine) -> Any:
     return machine.lane
 
 
-@lane_index.emit
-def _lane_emit(cx: Any) -> str:
-    return cx.lane()  # type: ignore[no-any-return]
+@lane_index.lower
+def _lane_lower(lane: Scalar) -> Scalar:
+    return lane
 
 
 @builtin(group=GROUP, observes_lanes=True)
@@ -100,7 +114,7 @@ class Tid(Scalar):
         form = launch_form()
         ndim = count if form.ndim is None else form.ndim
         if count == ndim:
-            return tuple(coordinate(axis) for axis in range(count))
+            return tuple((coordinate if form.tiled else point)(axis) for axis in range(count))
         if form.tiled and count == ndim + 1:
             return (*(coordinate(axis) for axis in range(ndim)), lane_index())
         most = f"{ndim} or, with the lane, {ndim + 1}" if form.tiled else str(ndim)
@@ -129,7 +143,8 @@ def tid() -> Any:
         KernelValueError: more or fewer names than the launch has dimensions.
     """
     form = launch_form()
-    return Tid(coordinate(0 if form.ndim == 1 else -1).datum)
+    axis = 0 if form.ndim == 1 else -1
+    return Tid((coordinate if form.tiled else point)(axis).datum)
 
 
 def unpack(value: Any, count: int) -> Any:

@@ -77,6 +77,8 @@ class Emitter:
         self.tiles: dict[Value, TileRef] = {}
         self.op: Op | None = None
         self.sites: list[Site] = []
+        self.lane = "0"
+        """The lane that runs the current line, as an expression."""
         self._count = 0
         self._line: Location | None = None
 
@@ -96,6 +98,17 @@ class Emitter:
     def fresh(self, stem: str = "v") -> str:
         self._count += 1
         return f"{stem}{self._count}"
+
+    @contextmanager
+    def in_lane(self, name: str) -> Iterator[None]:
+        """What is emitted inside runs in the lane of that number."""
+        outer, self.lane = self.lane, name
+        yield
+        self.lane = outer
+
+    def coordinate(self, axis: int) -> str:
+        """Coordinate ``axis`` of the block or point, -1 for its linear index, as int32."""
+        return f"c{axis}" if axis >= 0 else "(tk::i32)block"
 
     def mark_line(self, location: Location | None) -> None:
         """A ``#line`` so that compilers, debuggers and sanitizers name the Python line."""

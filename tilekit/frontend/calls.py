@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import functools
 import math
 import sys
+import warnings
 from collections.abc import Callable
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelNotImplementedError, KernelSyntaxError, KernelTypeError, TilekitError
-from tilekit.frontend.source import read_source, register_code
+from tilekit.errors import KernelNotImplementedError, KernelSyntaxError, KernelTypeError, TilekitError, TilekitWarning
+from tilekit.frontend import joins
+from tilekit.frontend.source import Source, locate, read_source, register_code
 from tilekit.frontend.syntax import FACTORY, rewrite_function
 from tilekit.ir.builtin import REGISTRY, Builtin
-from tilekit.ir.context import Concrete, fail
+from tilekit.ir.context import Concrete, active, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
 from tilekit.ir.types import find_dtype
 
@@ -55,6 +58,8 @@ def resolve_call(function: Any) -> Any:
     """What a kernel's call of ``function`` calls instead."""
     if isinstance(function, Builtin):
         return function
+    if is_breakpoint(function):
+        return ignored_breakpoint
     try:
         if function in _PYTHON:
             return python_function(function)
@@ -68,6 +73,19 @@ def resolve_call(function: Any) -> Any:
     if isinstance(function, BuiltinFunctionType) and module == "math":
         return math_function(function)
     return _foreign(function, module.partition(".")[0])
+
+
+def is_breakpoint(function: Any) -> bool:
+    """Whether a function stops in a debugger: ``breakpoint``, and ``set_trace`` as all of them call it."""
+    return function is builtins.breakpoint or getattr(function, "__name__", "") == "set_trace"
+
+
+def ignored_breakpoint(*args: Any, **kwargs: Any) -> None:
+    """A breakpoint while a kernel is traced: only the interpreter can stop there."""
+    place = locate()
+    if joins.current() is None and place is not None:
+        text = "breakpoints have no effect in compiled kernels; launch with device='interpret' to stop here"
+        warnings.warn_explicit(text, TilekitWarning, place.file, place.line)
 
 
 def _is_example(module: str) -> bool:
@@ -146,6 +164,8 @@ def python_function(function: Any) -> Callable[..., Any]:
             return function(*args, **kwargs)
         if name in ("min", "max") and len(args) > 2:
             return functools.reduce(OPERATORS.get(name, REGISTRY[name]), args)
+        if name not in REGISTRY:
+            raise fail(KernelTypeError(f"{name}() is not available on a kernel's run-time values"))
         return REGISTRY[name](*args, **kwargs)
 
     return call
@@ -157,9 +177,14 @@ def python_function(function: Any) -> Callable[..., Any]:
 class Rewritten:
     """A user's function, rewritten once; ``bind`` gives it a support object and the current closure values."""
 
-    def __init__(self, function: FunctionType) -> None:
-        source = read_source(function)
-        code = renamed(compile(rewrite_function(source), source.file, "exec", dont_inherit=True), function)
+    def __init__(
+        self,
+        function: FunctionType,
+        source: Source | None = None,
+        rewrite: Callable[[Source], ast.Module] = rewrite_function,
+    ) -> None:
+        source = read_source(function) if source is None else source
+        code = renamed(compile(rewrite(source), source.file, "exec", dont_inherit=True), function)
         register_code(code, function.__name__)
         namespace: dict[str, Any] = {}
         exec(code, function.__globals__, namespace)
@@ -177,8 +202,9 @@ class Rewritten:
 def renamed(code: CodeType, function: FunctionType) -> CodeType:
     """The code with the user's function name on all that was made of it, as tracebacks show it."""
     constants = tuple(renamed(item, function) if isinstance(item, CodeType) else item for item in code.co_consts)
-    names = {"co_name": function.__name__, "co_qualname": function.__qualname__}
-    return code.replace(co_consts=constants, **({} if code.co_name.endswith("comp>") else names))
+    if code.co_name.endswith("comp>"):
+        return code.replace(co_consts=constants)
+    return code.replace(co_consts=constants, co_name=function.__name__, co_qualname=function.__qualname__)
 
 
 class Missing:
@@ -211,6 +237,9 @@ def inlined(function: FunctionType) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         from tilekit.frontend.support import Tracing
 
+        context = active()
+        if context is not None and context.eager:  # the interpreter runs
+            return context.inline(function, args, kwargs)  # type: ignore[attr-defined]
         try:
             form = rewritten(function)
         except (KernelSyntaxError, SyntaxError) as error:
@@ -221,10 +250,12 @@ def inlined(function: FunctionType) -> Callable[..., Any]:
             raise fail(KernelNotImplementedError(f"{function.__name__!r} calls itself; kernels cannot recurse"))
         _stack.append(function.__code__)
         try:
-            return form.bind(function, Tracing())(*args, **kwargs)
+            with joins.entering():
+                return form.bind(function, Tracing())(*args, **kwargs)
         finally:
             _stack.pop()
 
+    call.inlines = function  # type: ignore[attr-defined]
     return call
 
 

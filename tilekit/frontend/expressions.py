@@ -42,13 +42,13 @@ def place(node: Any, at: ast.AST) -> Any:
 
 
 def _keep_to_first_line(item: Any, at: Any) -> None:
-    """What stands for a statement of several lines stands at its head: Python names the last line of a call's target."""
+    """What stands for a statement of several lines stands at its head: Python would name its last line."""
     if getattr(at, "end_lineno", None) in (None, at.lineno):
         return
     head = getattr(at, "iter", None) or getattr(at, "test", None)
-    fits = head is not None and head.end_lineno == at.lineno
-    item.end_lineno = at.lineno
-    item.end_col_offset = head.end_col_offset if fits else at.col_offset + 1
+    item.end_lineno, item.end_col_offset = at.lineno, at.col_offset + 1
+    if head is not None and head.end_lineno == at.lineno:
+        item.end_col_offset = head.end_col_offset
 
 
 def thunk(value: ast.expr) -> ast.Lambda:

@@ -8,12 +8,13 @@ iterations of unrolled loops that lead to it).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tilekit.frontend.merge import CarriedNumber, NumberSlot, Slot, TupleSlot, numeric_operand
+from tilekit.frontend.merge import CarriedNumber, NumberSlot, Produced, Slot, TupleSlot, numeric_operand
+from tilekit.frontend.source import locate
 from tilekit.frontend.syntax import RESULT
 from tilekit.ir.context import Concrete
 from tilekit.ir.core import Const
@@ -60,14 +61,12 @@ class Joins:
         """The variables to convert at one of the sites."""
         return list(dict.fromkeys(name for site in sites for name in self.needed.get(site, ())))
 
-    def convert(self, path: Path, site: Site, name: str, value: Any) -> Any:
-        kinds: Mapping[str, NumberKind] = self.kinds.get((path, site), {})
-        return as_kind(value, kinds.get(name))
-
 
 def number_kind(slot: Slot) -> NumberKind:
     if isinstance(slot, NumberSlot | CarriedNumber):
         return slot.type
+    if isinstance(slot, Produced):
+        return number_kind(slot.slot)
     if isinstance(slot, TupleSlot):
         kinds = tuple(map(number_kind, slot.items))
         return None if all(kind is None for kind in kinds) else kinds
@@ -121,6 +120,23 @@ def recording(joins: Joins) -> Iterator[Joins]:
         _current.reset(token)
 
 
+def call_step() -> tuple[int, int]:
+    """The step of a path that the running call of a helper is."""
+    place = locate()
+    return (place.line, place.column) if place is not None else (0, 0)
+
+
+@contextmanager
+def entering() -> Iterator[None]:
+    """Inside: a helper that a kernel calls."""
+    joins = _current.get()
+    if joins is None:
+        yield
+        return
+    with joins.inside(call_step()):
+        yield
+
+
 @contextmanager
 def iteration(site: Site | None, number: int) -> Iterator[None]:
     """Inside: one iteration of an unrolled loop."""
@@ -133,15 +149,12 @@ def iteration(site: Site | None, number: int) -> Iterator[None]:
         yield
 
 
-def each(site: Site | None) -> Site | None:
+def each_of(site: Site) -> Site:
     """The site at the end of an unrolled iteration, where a ``break`` before it joins."""
-    return None if site is None else ("each", *site[1:])
+    return ("each", *site[1:])
 
 
 def record(site: Site | None, name: str, slot: Slot, values: list[Any]) -> None:
     joins = _current.get()
     if joins is not None:
         joins.record(site, name, slot, values)
-
-
-__all__ = ["Joins", "as_kind", "concrete", "current", "record", "recording"]

@@ -12,12 +12,17 @@ from tilekit.ir.operands import common_dtype, constant, convert_constant, descri
 from tilekit.ir.types import ScalarType, TileType
 
 
-class _Unbound:
+class _Marker:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
     def __repr__(self) -> str:
-        return "unbound"
+        return self.name
 
 
-UNBOUND = _Unbound()
+UNBOUND: Any = _Marker("unbound")
+MISSING: Any = _Marker("missing")
+"""What a side of a branch yields where its value is never read."""
 
 
 class Unmergeable(Exception):
@@ -91,6 +96,8 @@ class Slot:
     """One variable; this base is for one that stays bound to one object."""
 
     name = ""
+    guess: Any = None
+    """The type that it was given, where the first value did not tell."""
 
     def __init__(self, value: Any = UNBOUND) -> None:
         self.value = value
@@ -123,9 +130,13 @@ class Slot:
 
 
 def guess_of(value: Any) -> Any:
+    """The types of a value that can be carried, or None."""
     if isinstance(value, tuple):
-        return tuple(map(guess_of, value))
-    return value.type if isinstance(value, Tile) else ScalarType(number_type(value).dtype)
+        found = tuple(map(guess_of, value))
+        return None if None in found else found
+    if isinstance(value, Tile):
+        return value.type
+    return ScalarType(number_type(value).dtype) if is_number(value) else None
 
 
 def same(a: Any, b: Any) -> bool:
@@ -153,11 +164,11 @@ class NumberSlot(Slot):
     def __init__(self, sides: list[Any]) -> None:
         super().__init__()
         self.sides = sides
-        self.type = merged_type([side for side in sides if side is not None])
+        self.type = merged_type([side for side in sides if side is not MISSING])
 
     def operands(self, side: int) -> list[Any]:
         value = self.sides[side]
-        return [numeric_operand(undefined(self.type) if value is None else value, self.type)]
+        return [numeric_operand(undefined(self.type) if value is MISSING else value, self.type)]
 
     def rebuild(self, results: list[Any]) -> Any:
         return Scalar(results.pop(0))
@@ -167,19 +178,19 @@ class TileSlot(Slot):
     def __init__(self, sides: list[Any]) -> None:
         super().__init__()
         self.sides = sides
-        types = {side.type for side in sides if side is not None}
+        types = {side.type for side in sides if side is not MISSING}
         if len(types) > 1:
             raise Unmergeable(f"would be {' and '.join(sorted(map(str, types)))} depending on the path taken")
         (self.type,) = types
 
     def operands(self, side: int) -> list[Any]:
         value = self.sides[side]
-        return [undefined(self.type).read() if value is None else value.datum]
+        return [undefined(self.type).read() if value is MISSING else value.datum]
 
     def rebuild(self, results: list[Any]) -> Any:
         tile = wrap(results.pop(0))
         for side in self.sides:
-            if side is not None:
+            if side is not MISSING:
                 tile.twin(side.tile)
         return tile
 
@@ -202,12 +213,18 @@ class TupleSlot(Slot):
 
     def _match(self, after: Any) -> Any:
         if not isinstance(after, tuple) or len(after) != len(self.items):
-            raise Unmergeable(f"is a tuple of {len(self.items)} before the loop and {describe(after)} in it")
+            found = f"a tuple of {len(after)}" if isinstance(after, tuple) else describe(after)
+            raise Unmergeable(
+                f"is a tuple of {len(self.items)} before the loop and {found} at the end of an iteration; "
+                "a loop that builds a tuple must be unrolled: use tk.static_range"
+            )
         return after
 
     def better_guess(self, after: Any) -> Any:
         found = [item.better_guess(value) for item, value in zip(self.items, self._match(after), strict=True)]
-        return tuple(found) if any(guess is not None for guess in found) else None
+        if all(guess is None for guess in found):
+            return None
+        return tuple(item.guess if new is None else new for item, new in zip(self.items, found, strict=True))
 
     def leave(self, after: Any) -> list[Any]:
         pairs = zip(self.items, self._match(after), strict=True)
@@ -216,25 +233,39 @@ class TupleSlot(Slot):
 
 def merge(name: str, before: Any, sides: list[Any]) -> Slot:
     """The slot of a variable after a branch that leaves it bound to one of ``sides``."""
-    if any(side is UNBOUND for side in sides):
+    known = [side for side in sides if side is not MISSING]
+    if not known:
+        return Slot(None if name == RESULT else UNBOUND)
+    if any(side is UNBOUND for side in known):
         return Slot(UNBOUND)
-    if all(same(sides[0], side) for side in sides[1:]):
-        first = sides[0]
+    settled = len(known) == len(sides) or not is_recorded(known[0]) or same(known[0], bound(before))
+    if settled and all(same(known[0], side) for side in known[1:]):
+        first = known[0]
         return Slot(first.tile if isinstance(first, BoundTile) else first)
-    known = [side for side in sides if side is not None or name != RESULT]
-    if all(is_number(side) for side in known):
+    if all(map(is_number, known)):
         return NumberSlot(sides)
     if all(isinstance(side, BoundTile) for side in known):
         return TileSlot(sides)
     if all(isinstance(side, tuple) and len(side) == len(known[0]) for side in known):
-        width = len(known[0])
-        columns = [[None if side is None else side[i] for side in sides] for i in range(width)]
-        return TupleSlot([merge(name, None, column) for column in columns])
-    shown = " or ".join(_shown(side) for side in known)
+        columns = [[side if side is MISSING else side[i] for side in sides] for i in range(len(known[0]))]
+        return TupleSlot([merge("", UNBOUND, column) for column in columns])
+    shown = " or ".join(map(_shown, known))
     raise Unmergeable(
         f"would be {shown} depending on the path taken; only numbers, tiles and tuples of them can be "
         "chosen at run time"
     )
+
+
+def shown_name(name: str) -> str:
+    """A variable as errors name it."""
+    return "the returned value" if name == RESULT else repr(name)
+
+
+def is_recorded(value: Any) -> bool:
+    """Whether a value is, or holds, the result of an op."""
+    if isinstance(value, tuple):
+        return any(map(is_recorded, value))
+    return isinstance(value, Scalar | BoundTile | Array)
 
 
 def _shown(side: Any) -> str:
@@ -278,6 +309,25 @@ class CarriedNumber(Slot):
         return Scalar(datum) if isinstance(datum, Value) else self.value
 
 
+class Produced(Slot):
+    """A name without a value before a loop that runs at least once: bound by its iterations, read after it."""
+
+    def __init__(self, name: str, guess: Any) -> None:
+        super().__init__()
+        self.name = name
+        slot = _carried_slot(RESULT, None, True, guess)
+        self.slot, self.params, self.inits = slot, slot.params, slot.inits
+
+    def leave(self, after: Any) -> list[Any]:
+        return self.slot.leave(after)
+
+    def better_guess(self, after: Any) -> Any:
+        return self.slot.better_guess(after)
+
+    def rebuild(self, results: list[Any]) -> Any:
+        return self.slot.rebuild(results)
+
+
 class CarriedTile(Slot):
     """A name that iterations bind to other tiles: each iteration starts with a handle of its own."""
 
@@ -314,7 +364,7 @@ class CarriedTile(Slot):
 def carried_slot(name: str, value: Any, plain: bool, guess: Any) -> Slot:
     """The slot of a variable that is bound to ``value`` when a loop begins."""
     slot = _carried_slot(name, value, plain, guess)
-    slot.name = name
+    slot.name, slot.guess = name, guess
     return slot
 
 

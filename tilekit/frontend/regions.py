@@ -6,14 +6,26 @@ cells. A *tile* that a body updates in place keeps its handle; its value is carr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import CellType
 from typing import Any
 
 from tilekit.errors import KernelTypeError
 from tilekit.frontend import joins
-from tilekit.frontend.merge import UNBOUND, Slot, Unmergeable, bound, carried_slot, merge
+from tilekit.frontend.merge import (
+    MISSING,
+    UNBOUND,
+    Produced,
+    Slot,
+    Unmergeable,
+    bound,
+    carried_slot,
+    guess_of,
+    merge,
+    shown_name,
+)
+from tilekit.frontend.syntax import JUMP_FLAGS, RESULT, RETURNED
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.context import Builder, active, building, fail, using
 from tilekit.ir.core import Block, Value, leaves, substitute, walk
@@ -21,7 +33,8 @@ from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.operands import constant
 from tilekit.ir.types import ScalarType
 
-Names = tuple[tuple[str, bool], ...]
+Names = tuple[tuple[str, bool, bool], ...]
+"""What bodies assign: a name, whether by a plain assignment, whether anything outside the bodies reads it."""
 Body = Callable[..., Any]
 RANGE_LIMIT = 8
 
@@ -30,7 +43,8 @@ class Cells:
     """The variables that bodies assign, read and set through their closures."""
 
     def __init__(self, names: Names, *bodies: Body) -> None:
-        self.plain = dict(names)
+        self.plain = {name: plain for name, plain, _ in names}
+        self.live = {name for name, _, live in names if live}
         self.cells: dict[str, CellType] = {}
         for body in bodies:
             for name, cell in zip(body.__code__.co_freevars, body.__closure__ or (), strict=True):
@@ -117,10 +131,15 @@ def trace_if(
     then: Body,
     orelse: Body,
     names: Names,
+    flags: tuple[str, ...] = (),
     sources: tuple[Body, ...] = (),
     site: joins.Site | None = None,
 ) -> None:
-    """Record both branches and select what they change; ``sources`` hold the cells of ``names``."""
+    """Record both branches and select what they change.
+
+    ``flags`` are the jumps of which one has happened where the second side is taken; ``sources`` hold the cells of
+    ``names`` where the bodies themselves do not.
+    """
     cells = Cells(names, *(sources or (then, orelse)))
     before, tiles = cells.read(), Snapshot.take()
     region = _region_name("branch")
@@ -134,7 +153,7 @@ def trace_if(
             sides.append(_Branch(builder, read, tiles.values()))
         tiles.restore()
         cells.write(before)
-    slots = {name: _merge_name(name, before[name], *(side.names[name] for side in sides)) for name in cells.cells}
+    slots = _merge_names(cells, before, [side.names for side in sides], flags)
     for name, slot in slots.items():
         joins.record(site, name, slot, [side.names[name] for side in sides])
     changed = [i for i, (_, old) in enumerate(tiles.tiles) if any(side.tiles[i] is not old for side in sides)]
@@ -152,11 +171,58 @@ def trace_if(
         tiles.tiles[i][0].rebind(results.pop(0))
 
 
-def _merge_name(name: str, before: Any, *sides: Any) -> Slot:
+def _left_by(flags: Iterable[str]) -> str:
+    """How a side of a branch was left for certain: ``"return"``, ``"jump"`` out of an iteration, or not at all."""
+    kinds = {"return" if flag == RETURNED else "jump" for flag in flags if flag.startswith(JUMP_FLAGS)}
+    return "jump" if "jump" in kinds else "return" if kinds else ""
+
+
+def _merge_names(
+    cells: Cells, before: dict[str, Any], sides: list[dict[str, Any]], flags: tuple[str, ...]
+) -> dict[str, Slot]:
+    """The slots of the variables after a branch; what a side that returns leaves in them is of no account."""
+    if flags == (RETURNED,) and RETURNED in sides[1]:
+        sides[1][RETURNED] = True
+    left = [_left_by(name for name, value in side.items() if value is True) for side in sides]
+    left[1] = left[1] or _left_by(flags)
+    slots = {}
+    for name in cells.cells:
+        found = [side[name] for side in sides]
+        if name == RESULT:
+            found = [MISSING if v is None and left[i] != "return" else v for i, v in enumerate(found)]
+        elif name not in cells.live:
+            found = [UNBOUND, UNBOUND]
+        elif not name.startswith("__"):
+            found = [_dropped(cells.cells[name], value, left[i], found[1 - i]) for i, value in enumerate(found)]
+        try:
+            slots[name] = merge(name, before[name], found)
+        except Unmergeable as error:
+            raise fail(KernelTypeError(f"{shown_name(name)} {error}")) from None
+    return slots
+
+
+def _dropped(cell: CellType, value: Any, left: str, other: Any) -> Any:
+    """What one side of a branch leaves in a variable, or that it does not matter."""
+    if left == "jump" and value is UNBOUND and other is not UNBOUND:
+        if partial:
+            partial[-1].append(cell)
+        return MISSING
+    return MISSING if left == "return" else value
+
+
+partial: list[list[CellType]] = []
+"""For each loop around, the variables that are bound in this iteration only where no jump left it."""
+
+
+def run_iteration(cells: Cells, body: Callable[[], Any]) -> Any:
+    """Run one iteration; what is bound only where no jump left it has no value afterwards."""
+    partial.append([])
     try:
-        return merge(name, before, list(sides))
-    except Unmergeable as error:
-        raise fail(KernelTypeError(f"{name!r} {error}")) from None
+        result = body()
+    finally:
+        found = partial.pop()
+    cells.write({name: UNBOUND for name, cell in cells.cells.items() if any(cell is item for item in found)})
+    return result
 
 
 def record_region(name: str, operands: dict[str, Any], blocks: tuple[Block, ...]) -> list[Any]:
@@ -176,9 +242,11 @@ def _types(operand: Any) -> Any:
 class Loop:
     """Traces a loop's body, again where a carried literal turns out to need another dtype."""
 
-    def __init__(self, names: Names, *bodies: Body, site: joins.Site | None = None) -> None:
+    def __init__(self, names: Names, *bodies: Body, runs: bool = False, site: joins.Site | None = None) -> None:
         self.site = site
         self.cells = Cells(names, *bodies)
+        self.runs = runs
+        """Whether there is at least one iteration for certain, so that what it binds is bound afterwards."""
         self.before = self.cells.read()
         self.tiles = Snapshot.take()
         self.region = _region_name("loop")
@@ -201,17 +269,14 @@ class Loop:
     def _attempt(
         self, step: Callable[[list[Value]], list[Any]], lead: list[Any]
     ) -> tuple[Block, list[Any], list[Slot]] | None:
-        slots = {
-            name: carried_slot(name, value, self.cells.plain[name], self.guesses.get(name))
-            for name, value in self.before.items()
-        }
+        slots = {name: self._slot(name, value) for name, value in self.before.items()}
         leading = [Value(item.type) for item in lead]
         held = [Value(tile.type) for tile, _ in self.tiles.tiles]
         with building() as builder:
             for (tile, _), param in zip(self.tiles.tiles, held, strict=True):
                 tile.rebind(param)
             self.cells.write({name: slot.enter() for name, slot in slots.items()})
-            first = step(leading)
+            first = run_iteration(self.cells, lambda: step(leading))
             after = self.cells.read()
             again = [name for name, slot in slots.items() if self._mismatch(name, slot, after[name])]
             if again:
@@ -225,6 +290,12 @@ class Loop:
         block = builder.block(tuple(params), (*first, *finals))
         return block, inits, list(slots.values())
 
+    def _slot(self, name: str, value: Any) -> Slot:
+        guess = self.guesses.get(name)
+        if value is UNBOUND and guess is not None:
+            return Produced(name, guess)
+        return carried_slot(name, value, self.cells.plain[name], guess)
+
     def _leave(self, slots: dict[str, Slot], name: str, after: Any, builder: Builder) -> list[Any]:
         """What a variable passes to the next iteration; one that is set anew in each needs not fit what it was."""
         try:
@@ -235,17 +306,22 @@ class Loop:
                 value for op in walk(builder.block(())) for inner in op.blocks for value in leaves(inner.results)
             }
             if any(param in used | yielded for param in slots[name].params) or not slots[name].params:
-                raise fail(KernelTypeError(f"{name!r} {error}")) from None
+                raise fail(KernelTypeError(f"{shown_name(name)} {error}")) from None
             slots[name] = carried_slot(name, UNBOUND, True, None)
             return []
 
     def _mismatch(self, name: str, slot: Slot, after: Any) -> bool:
         """Whether a literal's guessed dtype must change; remembers the better guess."""
-        better = slot.better_guess(after)
+        try:
+            better = slot.better_guess(after)
+        except Unmergeable as error:
+            raise fail(KernelTypeError(f"{shown_name(name)} {error}")) from None
+        if self.before[name] is UNBOUND and self.runs and name in self.cells.live and not isinstance(slot, Produced):
+            better = guess_of(after)
         if better is None:
             return False
         if self.guesses.get(name) == better:
-            raise fail(KernelTypeError(f"{name!r} changes its dtype in every iteration; cast it to one dtype"))
+            raise fail(KernelTypeError(f"{shown_name(name)} changes its dtype in every iteration; cast it to one dtype"))
         self.guesses[name] = better
         return True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 INNER_SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -22,6 +23,18 @@ def assigned_names(nodes: Iterable[ast.AST]) -> dict[str, bool]:
     for node in walk_scope(nodes):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found[node.id] = found.get(node.id, False) or not getattr(node, "augmented", False)
+    return found
+
+
+def loaded_names(nodes: Iterable[ast.AST]) -> Counter[str]:
+    """How often each name is read here; ``x += 1`` reads ``x``."""
+    found: Counter[str] = Counter()
+    for node in nodes:
+        for item in ast.walk(node):
+            if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Load):
+                found[item.id] += 1
+            elif isinstance(item, ast.AugAssign) and isinstance(item.target, ast.Name):
+                found[item.target.id] += 1
     return found
 
 

@@ -22,10 +22,16 @@ class Source:
     file: str
     node: ast.FunctionDef | ast.Lambda
     text: str
+    first: int = 1
+    """The line of the file on which ``text`` begins."""
 
     @property
     def name(self) -> str:
         return self.function.__name__
+
+    def again(self) -> Source:
+        """The same, parsed once more: rewriting changes the tree."""
+        return _parsed(self.function, self.file, self.text, self.first)
 
     def location(self, node: ast.AST) -> Location:
         line = getattr(node, "lineno", self.node.lineno)
@@ -48,8 +54,12 @@ def read_source(function: FunctionType) -> Source:
             f"the source of {function.__name__!r} is not available; define kernels in a file, a notebook cell or the "
             "interactive prompt, not through exec() or python -c"
         ) from None
-    text = "".join(lines)
+    return _parsed(function, file, "".join(lines), first)
+
+
+def _parsed(function: FunctionType, file: str, text: str, first: int) -> Source:
     dedented = textwrap.dedent(text)
+    lines = text.splitlines(keepends=True)
     indent = len(lines[0]) - len(dedented.splitlines(keepends=True)[0]) if lines else 0
     node = _parse(dedented, function, file, first)
     for item in ast.walk(node):
@@ -58,7 +68,7 @@ def read_source(function: FunctionType) -> Source:
             item.end_lineno += first - 1  # type: ignore[attr-defined]
             item.col_offset += indent  # type: ignore[attr-defined]
             item.end_col_offset += indent  # type: ignore[attr-defined]
-    return Source(function, file, node, text)
+    return Source(function, file, node, text, first)
 
 
 def _parse(text: str, function: FunctionType, file: str, first: int) -> ast.FunctionDef | ast.Lambda:

@@ -14,7 +14,8 @@ from tilekit.frontend import joins
 from tilekit.frontend.calls import resolve_call
 from tilekit.frontend.joins import Site
 from tilekit.frontend.merge import number_type, numeric_operand
-from tilekit.frontend.regions import Body, Loop, Names, as_operand, trace_if
+from tilekit.frontend.regions import Body, Cells, Loop, Names, as_operand, run_iteration, trace_if
+from tilekit.frontend.syntax import JUMP_FLAGS, RETURNED
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.context import Builder, Concrete, active, building, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
@@ -82,7 +83,7 @@ def make_range(*bounds: Any) -> Range:
             except TypeError:
                 raise fail(KernelTypeError(f"range() needs integers, got {describe(bound)}; use int(...)")) from None
     start, stop, step = (0, found[0], 1) if len(found) == 1 else (*found, 1) if len(found) == 2 else found
-    if step == 0 and not isinstance(step, Scalar):
+    if not isinstance(step, Scalar) and step == 0:
         raise fail(KernelValueError("range() step must not be zero"))
     return Range(start, stop, step)
 
@@ -112,12 +113,14 @@ class Tracing:
     # Branches.
 
     @staticmethod
-    def if_(test: Any, then: Body, orelse: Body, names: Names, site: Site | None = None) -> None:
+    def if_(
+        test: Any, then: Body, orelse: Body, names: Names, site: Site | None = None, flags: tuple[str, ...] = ()
+    ) -> None:
         known = truth(test)
         if isinstance(known, bool):
             (then if known else orelse)()
         else:
-            trace_if(known, then, orelse, names, site=site)
+            trace_if(known, then, orelse, names, flags, site=site)
 
     def ifexp(self, test: Any, then: Callable[[], Any], orelse: Callable[[], Any], site: Site | None = None) -> Any:
         known = truth(test)
@@ -133,7 +136,7 @@ class Tracing:
             nonlocal chosen
             chosen = orelse()
 
-        trace_if(known, first, second, (("chosen", True),), site=site)
+        trace_if(known, first, second, (("chosen", True, True),), site=site)
         return chosen
 
     def and_(self, *parts: Callable[[], Any]) -> Any:
@@ -194,21 +197,23 @@ class Tracing:
     def _for_each(
         self, items: Iterable[Any], body: Body, names: Names, stop: Callable[[], Any] | None, site: Site | None
     ) -> None:
+        cells = Cells(names, body)
         for number, item in enumerate(items):
             gone = truth(stop()) if stop is not None else False
             if gone is True:
                 return
             with joins.iteration(site, number):
                 if gone is False:
-                    body(item)
+                    run_iteration(cells, partial(body, item))
                 else:
-                    self._guarded(gone, body, item, names, site)
+                    run_iteration(cells, partial(self._guarded, gone, body, item, names, site))
 
     @staticmethod
     def _guarded(gone: Scalar, body: Body, item: Any, names: Names, site: Site | None) -> None:
-        """One unrolled iteration after a ``break`` that may have happened."""
-        each = joins.each(site)
-        trace_if(OPERATORS["not"](gone), lambda: body(item), lambda: None, names, (body,), site=each)
+        """One unrolled iteration after a ``break`` or ``return`` that may have happened."""
+        flags = tuple(name for name, _, _ in names if name.startswith(JUMP_FLAGS[1])) or (RETURNED,)
+        go, each = OPERATORS["not"](gone), None if site is None else joins.each_of(site)
+        trace_if(go, partial(body, item), lambda: None, names, flags, (body,), site=each)
 
     @staticmethod
     def while_(
@@ -266,6 +271,18 @@ class Tracing:
             target[index] = cls.update(symbol, old, value)
 
     @staticmethod
+    def returned(returned: Any, result: Any) -> Any:
+        """What a function returns at its end."""
+        if result is None or returned is True:
+            return result
+        raise fail(
+            KernelTypeError(
+                f"the function returns {describe(result)} on some paths and ends without 'return' on others; "
+                "return a value on every path"
+            )
+        )
+
+    @staticmethod
     def assert_(test: Any, message: Callable[[], Any]) -> None:
         known = truth(test)
         if known is True:
@@ -302,7 +319,7 @@ def _for_range(
     if stop is not None:
         return _for_while(items, body, names, stop, site)
     start, last, step = range_operands(items)
-    loop = Loop(names, body, site=site)
+    loop = Loop(names, body, runs=bool(items.constant), site=site)
 
     def iteration(lead: list[Any]) -> list[Any]:
         body(Scalar(lead[0]))
@@ -316,10 +333,10 @@ def _for_range(
 def range_operands(items: Range) -> list[Any]:
     """The bounds in one integer dtype: int32, unless one of them is wider."""
     bounds = {name: getattr(items, name) for name in ("start", "stop", "step")}
-    wanted = common_dtype({name: number_type(bound) for name, bound in bounds.items()}, "range()").dtype
-    if wanted == int32 and any(isinstance(b, int) and not -(2**31) <= b < 2**31 for b in bounds.values()):
-        wanted = int64
-    return [numeric_operand(bound, ScalarType(wanted)) for bound in bounds.values()]
+    wanted = common_dtype({name: number_type(bound) for name, bound in bounds.items()}, "range()")
+    if wanted.dtype == int32 and any(isinstance(b, int) and not -(2**31) <= b < 2**31 for b in bounds.values()):
+        wanted = ScalarType(int64)
+    return [numeric_operand(bound, wanted) for bound in bounds.values()]
 
 
 def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any], site: Site | None = None) -> None:
@@ -328,10 +345,11 @@ def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any], 
     __index: Any = items.start
 
     def within() -> Any:
-        up = OPERATORS["<"](__index, last)
+        up, down = OPERATORS["<"](__index, last), OPERATORS[">"](__index, last)
         if isinstance(step, int):
-            return up if step > 0 else OPERATORS[">"](__index, last)
-        return OPERATORS["where"](OPERATORS[">"](step, 0), up, OPERATORS[">"](__index, last))
+            return up if step > 0 else down
+        falls = OPERATORS["and"](OPERATORS["<"](step, 0), down)
+        return OPERATORS["where"](OPERATORS[">"](step, 0), up, falls)
 
     def proceed() -> Any:
         go = truth(within())
@@ -342,14 +360,14 @@ def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any], 
         body(__index)
         __index = OPERATORS["+"](__index, step)
 
-    _while(proceed, iteration, (*names, ("__index", True)), body, site)
+    _while(proceed, iteration, (*names, ("__index", True, True)), body, site)
 
 
 def _while(proceed: Callable[[], Any], body: Body, names: Names, source: Body, site: Site | None = None) -> None:
     first = truth(proceed())
     if first is False:
         return
-    loop = Loop(names, body, source, site=site)
+    loop = Loop(names, body, source, runs=first is True, site=site)
     start = as_operand(first)
 
     def iteration(lead: list[Any]) -> list[Any]:

@@ -12,11 +12,13 @@ from typing import Any
 
 from tilekit.errors import KernelSyntaxError
 from tilekit.frontend.expressions import SUPPORT, Expressions, place, support, thunk
-from tilekit.frontend.scopes import always_leaves, assigned_names, leaves_by
+from tilekit.frontend.scopes import always_leaves, assigned_names, leaves_by, loaded_names
 from tilekit.frontend.source import Source
 
 RETURNED = "__returned"
 RESULT = "__result"
+JUMP_FLAGS = (RETURNED, "__broken", "__continued")
+"""How the names of the flags begin that tell that a jump has happened."""
 FACTORY = "__factory"
 FUNCTION = "__function"
 
@@ -60,6 +62,7 @@ class Statements(Expressions):
         self.count = 0
         self.loops: list[tuple[str, str]] = []
         """The break and continue flags of the loops around the current statement."""
+        self.loads = loaded_names([source.node])
 
     def fresh(self, stem: str) -> str:
         self.count += 1
@@ -92,7 +95,9 @@ class Statements(Expressions):
         """``if not (returned or broken or continued): rest``."""
         flags = [RETURNED, *(self.loops[-1] if self.loops else ())]
         gone = support("or_", *(thunk(_load(flag, after)) for flag in flags), at=after)
-        return self._branch(support("not_", gone, at=after), self.body(rest), [], after, "rest")
+        live = self._live(rest)
+        test = support("not_", gone, at=after)
+        return self._branch(test, self.body(rest), [], live, after, guards=tuple(flags))
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         if type(node) in _REFUSED:
@@ -103,16 +108,25 @@ class Statements(Expressions):
     # Branches.
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
+        live = self._live([*node.body, *node.orelse])
         test = self.visit(node.test)
-        return self._branch(test, self.body(node.body), self.body(node.orelse), node)
+        return self._branch(test, self.body(node.body), self.body(node.orelse), live, node)
 
     def _branch(
-        self, test: ast.expr, then: list[ast.stmt], orelse: list[ast.stmt], at: ast.stmt, kind: str = "if"
+        self,
+        test: ast.expr,
+        then: list[ast.stmt],
+        orelse: list[ast.stmt],
+        live: set[str],
+        at: ast.stmt,
+        guards: tuple[str, ...] = (),
     ) -> list[ast.stmt]:
-        names = assigned_names([*then, *orelse])
+        """A branch on ``test``; one that ``guards`` flags of jumps runs its first side only."""
+        names = self._names(assigned_names([*then, *orelse]), live, at)
         then_name, else_name = self.fresh("then"), self.fresh("else")
-        sides = (_load(then_name, at), _load(else_name, at))
-        call = support("if_", test, *sides, self._names(names, at), self.site(kind, at), at=at)
+        arguments = [test, _load(then_name, at), _load(else_name, at), names]
+        arguments += [self.site("rest", at), _constant(guards, at)] if guards else [self.site("if", at)]
+        call = support("if_", *arguments, at=at)
         run = place(ast.Expr(call), at)
         return [self._function(then_name, then, at), self._function(else_name, orelse, at), run]
 
@@ -125,27 +139,42 @@ class Statements(Expressions):
         function = ast.FunctionDef(name, arguments, head + (body or [ast.Pass()]), [])
         return place(function, at)  # type: ignore[no-any-return]
 
-    def _names(self, names: dict[str, bool], at: ast.AST) -> ast.expr:
-        pairs = [ast.Tuple([ast.Constant(n), ast.Constant(plain)], ast.Load()) for n, plain in names.items()]
-        return place(ast.Tuple(list(pairs), ast.Load()), at)  # type: ignore[no-any-return]
+    def _live(self, inside: list[ast.stmt]) -> set[str]:
+        """The names that something outside these statements reads."""
+        found = loaded_names(inside)
+        return {name for name, count in self.loads.items() if count > found[name]}
+
+    def _names(self, names: dict[str, bool], live: set[str], at: ast.AST) -> ast.expr:
+        """What a body assigns, for the support object: name, whether plainly, whether it is read elsewhere."""
+        found = tuple((name, plain, name in live or name.startswith("__")) for name, plain in names.items())
+        return _constant(found, at)
 
     # Loops.
 
-    def visit_For(self, node: ast.For) -> list[ast.stmt]:
+    def refuse_else(self, node: ast.For | ast.While) -> None:
         if node.orelse:
             raise self.refuse(node.orelse[0], "'else' of a loop", "set a flag in the loop and test it after")
-        item = self.fresh("item")
+
+    def visit_For(self, node: ast.For) -> list[ast.stmt]:
+        self.refuse_else(node)
+        item, live = self.fresh("item"), self._live(node.body)
         target = place(ast.Assign([node.target], _load(item, node.target)), node.target)
         iterable = self.visit(node.iter)
-        return self._loop(node, "for_", iterable, [target], item)
+        return self._loop(node, "for_", iterable, [target], live, item)
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
-        if node.orelse:
-            raise self.refuse(node.orelse[0], "'else' of a loop", "set a flag in the loop and test it after")
-        return self._loop(node, "while_", thunk(self.visit(node.test)), [], None)
+        self.refuse_else(node)
+        live = self._live([*node.body, ast.Expr(node.test)])
+        return self._loop(node, "while_", thunk(self.visit(node.test)), [], live)
 
     def _loop(
-        self, node: ast.For | ast.While, method: str, subject: ast.expr, head: list[ast.stmt], item: str | None
+        self,
+        node: ast.For | ast.While,
+        method: str,
+        subject: ast.expr,
+        head: list[ast.stmt],
+        live: set[str],
+        item: str | None = None,
     ) -> list[ast.stmt]:
         broken, continued = self.fresh("broken"), self.fresh("continued")
         self.loops.append((broken, continued))
@@ -161,10 +190,11 @@ class Statements(Expressions):
         if stops:
             stop = thunk(support("or_", *(thunk(_load(flag, node)) for flag in stops), at=node))
         name = self.fresh("body")
-        names = self._names(assigned_names(body), node)
+        names = self._names(assigned_names(body), live, node)
         call = support(method, subject, _load(name, node), names, stop, self.site("loop", node), at=node)
         run = place(ast.Expr(call), node)
-        return [*before, self._function(name, body, node, item), run]
+        after = [assign(RETURNED, _constant(True, node), node)] if stops == [RETURNED] and _is_endless(node) else []
+        return [*before, self._function(name, body, node, item), run, *after]
 
     def visit_Break(self, node: ast.Break) -> ast.stmt:
         return assign(self.loops[-1][0], _constant(True, node), node)
@@ -213,6 +243,11 @@ class Statements(Expressions):
         return [place(ast.Expr(call), node)]
 
 
+def _is_endless(node: ast.stmt) -> bool:
+    """Whether a loop is left by ``break`` or ``return`` alone."""
+    return isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
+
+
 _SYMBOLS: dict[type[ast.operator], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
     ast.LShift: "<<", ast.RShift: ">>", ast.BitOr: "|", ast.BitXor: "^", ast.BitAnd: "&", ast.MatMult: "@",
@@ -228,13 +263,13 @@ def rewrite_function(source: Source) -> ast.Module:
         body, arguments = statements.body([returned]), node.args
     else:
         body, arguments = statements.body(node.body), node.args
-    _check_arguments(source, arguments)
+    check_arguments(source, arguments)
     local = sorted(assigned_names(body) | {RETURNED: True, RESULT: True})
     declared = ast.If(ast.Constant(False), [assign(n, ast.Constant(None), node) for n in local], [])
     start = [declared, assign(RETURNED, _constant(False, node), node), assign(RESULT, _constant(None, node), node)]
-    end = ast.Return(_load(RESULT, node))
+    end = ast.Return(support("returned", _load(RETURNED, node), _load(RESULT, node), at=node))
     # A name of its own, so that the user's function can refer to itself and may have any name.
-    function = ast.FunctionDef(FUNCTION, _bare(arguments), [*start, *body, end], [])
+    function = ast.FunctionDef(FUNCTION, bare(arguments), [*start, *body, end], [])
     return factory(source, place(function, node))
 
 
@@ -246,14 +281,14 @@ def factory(source: Source, function: ast.stmt) -> ast.Module:
     return ast.fix_missing_locations(module)
 
 
-def _bare(arguments: ast.arguments) -> ast.arguments:
+def bare(arguments: ast.arguments) -> ast.arguments:
     """The parameters without annotations, which belong to the user's function alone."""
     strip = [ast.copy_location(ast.arg(a.arg), a) for a in arguments.args]
     only = [ast.copy_location(ast.arg(a.arg), a) for a in arguments.kwonlyargs]
     return ast.arguments([], strip, arguments.vararg, only, arguments.kw_defaults, None, arguments.defaults)
 
 
-def _check_arguments(source: Source, arguments: ast.arguments) -> None:
+def check_arguments(source: Source, arguments: ast.arguments) -> None:
     if arguments.kwarg or arguments.posonlyargs:
         raise KernelSyntaxError(
             f"parameters of {source.name!r} must be plain names, without '/' or '**'", source.location(source.node)

@@ -63,7 +63,7 @@ LEADING: dict[str, tuple[str, ...]] = {
     "warns": ("target",),
     "reference": ("machine", "blocks", "types"),
     "adjoint": ("cx", "grad", "value", "result"),
-    "lower": ("target",),
+    "lower": ("target", "lane", "lanes"),
     "emit": ("cx", "results", "blocks", "types"),
 }
 
@@ -100,6 +100,8 @@ class Properties:
     """The result differs between lanes whatever the operands."""
     observes_lanes: bool = False
     """A kernel that contains it depends on the number of lanes."""
+    per_lane: tuple[str, ...] = ()
+    """Operands of a cooperative op that may differ between lanes; ``lower`` gets the tile of their values."""
     view: bool = False
     """The result is other coordinates over the first operand's storage."""
     contraction: tuple[str, ...] = ()
@@ -245,7 +247,7 @@ class Builtin(Properties):
             return operand
         type = operand.type
         if isinstance(operand, Const):
-            return operand if wanted.weak and type.weak else convert_constant(operand, wanted.dtype, self.spelled)
+            return operand if type == wanted else convert_constant(operand, wanted.dtype, self.spelled)
         if type.dtype == wanted.dtype or isinstance(type, TileType):
             return operand
         return operand_of(handles.OPERATORS["cast"](wrap(operand), wanted.dtype), name)

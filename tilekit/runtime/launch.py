@@ -16,8 +16,10 @@ from tilekit.ir.context import LaunchForm
 from tilekit.ir.types import ArrayType, DType, ScalarType, find_dtype
 from tilekit.runtime.arrays import self_overlapping, view_of
 from tilekit.runtime.cpu import CpuKernel, compile_cpu, scalar_value
+from tilekit.runtime.interpreter import InterpretedKernel, compile_eager
 
 MAX_NDIM = 4
+INTERPRET = "interpret"
 
 
 def dims_of(dim: Any) -> tuple[int, ...]:
@@ -121,13 +123,16 @@ def _run(
 
 def _compile(
     kernel: Kernel, key: Any, arguments: _Arguments, ndim: int, tiled: bool, block_dim: int, device: str
-) -> CpuKernel:
-    if device != "cpu":
-        raise CompileError(f"device {device!r} is not supported yet; use 'cpu'")
+) -> CpuKernel | InterpretedKernel:
+    if device not in ("cpu", INTERPRET):
+        raise CompileError(f"device {device!r} is not supported yet; use 'cpu' or {INTERPRET!r}")
     with kernel.lock:
         found = kernel.cache.get(key)
         if found is None:
             form = LaunchForm(tiled, ndim, block_dim)
+            if device == INTERPRET:
+                found = kernel.cache[key] = compile_eager(kernel, _types(kernel, arguments.types), form)
+                return found
             function = kernel.trace(_types(kernel, arguments.types), form)
             target = Target("cpu", "", block_dim, tiled, ndim, config.index_checks, config.checked)
             options = kernel.options.get("module_options") or {}

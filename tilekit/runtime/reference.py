@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,9 @@ from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.ir.interpret import Machine, interpret
 from tilekit.ir.types import ArrayType, DType, ScalarType, as_dtype, to_numpy_scalar
+from tilekit.ir.verify import verify
+from tilekit.passes.form_lanes import form_lanes
+from tilekit.passes.uniformity import check_lanes, runs_lanes
 
 
 def run_reference(
@@ -48,8 +52,14 @@ def run_reference(
     given = dict(arguments) if isinstance(arguments, Mapping) else dict(zip(names, arguments, strict=True))
     function = kernel.trace(argument_types(kernel, given), form) if isinstance(kernel, Kernel) else kernel
     data = {name: _datum(given[name], value.type) for name, value in function.params.items()}
-    for point in np.ndindex(*grid):
-        interpret(function, data, Machine(point, grid, block_dim, points=not tiled))
+    lanes = block_dim if runs_lanes(function, tiled) else None
+    if lanes is not None:
+        check_lanes(function)
+    lowered = form_lanes(function, lanes)
+    verify(lowered)
+    blocks = np.ndindex(*grid) if tiled or lanes is None else np.ndindex(math.prod(grid) // lanes)
+    for block in blocks:
+        interpret(lowered, data, Machine(block, grid, block_dim, points=not tiled))
 
 
 def argument_types(kernel: Kernel, given: Mapping[str, Any]) -> dict[str, ArrayType | ScalarType | None]:

@@ -1,0 +1,1 @@
+"""Tests of the native headers, through small drivers."""

@@ -1,0 +1,70 @@
+"""What the headers promise as text: freestanding, small, alone includable, and linking against nothing."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HEADERS = Path(__file__).parents[2] / "tilekit" / "native"
+
+NAMES = sorted(p.name for p in HEADERS.glob("*.h"))
+# Compilers may call these for any copy or fill; every C library and every CUDA device has them.
+ALLOWED = {"memcpy", "memset", "memmove"}
+DRIVER = """#include "math.h"
+#include "atomic.h"
+#include "gemm.h"
+#include "reduce.h"
+namespace tk {
+TK_API void run(const Array<f32, 2>* a, f32* s, f64* d, i64 n, u16* h, u64* e) {
+    i64 at[2] = {n, n};
+    load<f32, 8, 40>(Team(), s, *a, {at[0], at[1]});
+    gemm<8, 40, 8, f32, f32, 40, 1, f32, 40, 1, f32, 40, 1, f32, 40, 1>(Team(), s, s, s, s + 400, 1.5f, 0.5f);
+    store<f32, 8, 40>(Team(), s, *a, {at[0], at[1]});
+    for (i64 i = 0; i < n; ++i) {
+        s[i] = sin(exp(s[i])) + mod(s[i], floor(s[i])) + pow(s[i], tanh(s[i])) + fma(s[i], s[i], sqrt(s[i]));
+        d[i] = tan(log(d[i])) + mod(d[i], rint(d[i])) + erf(d[i]) + fma(d[i], d[i], sqrt(d[i]));
+        h[i] = cast<f16>(d[i]).bits + cast<bf16>(f16{h[i]}).bits + cast<bf16>(e[i]).bits;
+        atomic_add(d, d[i]);
+    }
+    s[0] = reduce_all<f32, f32, Sum, 8, 40>(Team(), s, {40, 1}, Sum(), s + 400);
+}
+}
+"""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_text(name: str) -> None:
+    text = (HEADERS / name).read_text()
+    assert len(text.splitlines()) <= 400
+    assert not re.search(r"#\s*include\s*<", text), "includes a system header"
+    code = re.sub(r"//.*", "", text)
+    assert not re.search(r"\blong\b(?! long)(?<!long long)", code.replace("long long", "")), "long differs by platform"
+    assert code.count("asm") == (1 if name == "base.h" else 0), "inline assembly (base.h: CUDA's named barriers)"
+
+
+def test_each_header_compiles_alone(compilers: dict[str, list[str]], build: Any) -> None:
+    compiler = next(iter(compilers))
+    for name in NAMES:
+        build(f'#include "{name}"\n', compiler, "-O0")
+
+
+@pytest.mark.skipif(not shutil.which("nm"), reason="needs nm")
+@pytest.mark.parametrize(
+    "flags", [("-O0", "-march=native"), ("-O3", "-march=native"), ("-O2", "-march=x86-64")], ids=str
+)
+def test_links_against_nothing(
+    flags: tuple[str, ...], compiler: str, compilers: dict[str, list[str]], tmp_path: Path
+) -> None:
+    source, output = tmp_path / "all.cpp", tmp_path / "all.so"
+    source.write_text(DRIVER)
+    if compiler == "zig":
+        flags = tuple(f.replace("x86-64", "x86_64") for f in flags)
+    command = [*compilers[compiler], *flags, "-nostdlib", f"-I{HEADERS}", str(source), "-o", str(output)]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+    symbols = subprocess.run(["nm", "-D", "-u", str(output)], check=True, capture_output=True, text=True).stdout
+    assert {line.split()[-1].split("@")[0] for line in symbols.splitlines()} <= ALLOWED

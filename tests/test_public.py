@@ -1,0 +1,48 @@
+"""The public names, and what documentation says of them."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from typing import Any
+
+import pytest
+
+import tilekit as tk
+from tilekit import builtins
+from tilekit.errors import KernelAttributeError
+from tilekit.public import Documented, documented
+
+
+class Mode(enum.Enum):
+    NEAR = "rn"
+
+
+def example(a: int, *, dtype: Any = float, mode: Mode = Mode.NEAR, alpha: float = 1.0) -> None: ...
+
+
+def test_defaults_are_written_as_a_user_would() -> None:
+    entry = Documented("tile_example", "Maths", inspect.signature(example), "Do it.\n\nAt once.")
+    assert entry.signature == "tile_example(a, *, dtype=float, mode=Mode.NEAR, alpha=1.0)"
+    assert entry.summary == "Do it."
+
+
+def test_every_public_name_is_documented_once() -> None:
+    names = [entry.name for entry in documented()]
+    assert sorted(names) == sorted(builtins.public_names())
+    assert [entry.name for entry in documented() if not entry.doc] == []
+
+
+def test_groups_are_not_torn_apart() -> None:
+    groups = [entry.group for entry in documented()]
+    starts = [group for before, group in zip([None, *groups], groups, strict=False) if group != before]
+    assert len(starts) == len(set(groups))
+
+
+def test_every_documented_name_is_an_attribute() -> None:
+    assert [entry.name for entry in documented() if not callable(getattr(tk, entry.name))] == []
+
+
+def test_a_name_like_another_is_suggested() -> None:
+    with pytest.raises(KernelAttributeError, match="tilekit has no 'tile_matmull'; did you mean `tile_matmul`"):
+        tk.tile_matmull

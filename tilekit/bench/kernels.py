@@ -1,0 +1,40 @@
+"""One source for two languages: the kernels of the benchmarks, as tilekit's and as Warp's."""
+
+# No `from __future__ import annotations`: Warp would look for the names in its annotations among the globals.
+
+from typing import Any
+
+
+def gemm(language: Any, dtype: Any, tile: tuple[int, int, int]) -> Any:
+    """``c = a @ b``, one tile of ``c`` a block: load, load, multiply in a loop over K, store."""
+    m, n, k = tile
+
+    @language.kernel(enable_backward=False)
+    def gemm(
+        a: language.array2d(dtype=dtype),  # type: ignore[valid-type]
+        b: language.array2d(dtype=dtype),  # type: ignore[valid-type]
+        c: language.array2d(dtype=dtype),  # type: ignore[valid-type]
+        steps: int,
+    ):
+        i, j = language.tid()
+        total = language.tile_zeros(shape=(m, n), dtype=dtype)
+        for step in range(steps):
+            a_tile = language.tile_load(a, shape=(m, k), offset=(i * m, step * k))
+            b_tile = language.tile_load(b, shape=(k, n), offset=(step * k, j * n))
+            language.tile_matmul(a_tile, b_tile, total)
+        language.tile_store(c, total, offset=(i * m, j * n))
+
+    return gemm
+
+
+def copy(language: Any) -> Any:
+    """Hardly any work, so that its time is that of a launch."""
+
+    @language.kernel(enable_backward=False)
+    def copy(
+        a: language.array1d(dtype=float),  # type: ignore[valid-type]
+        b: language.array1d(dtype=float),  # type: ignore[valid-type]
+    ):
+        language.tile_store(b, language.tile_load(a, shape=16))
+
+    return copy

@@ -1,0 +1,240 @@
+"""Lanes: from a number in each lane to a tile and back, and the loops over lanes that a later pass forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilekit.builtins.grid import launch_form
+from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.ir.builtin import builtin
+from tilekit.ir.core import Block, Const, Value
+from tilekit.ir.handles import Scalar, Tile
+from tilekit.ir.interpret import Machine
+from tilekit.ir.operands import DTypeLike, Tiles, describe, operand_of
+from tilekit.ir.types import DType, ScalarType, TileType, Type, int32
+
+__all__ = ["tile", "untile"]
+GROUP = "Lanes"
+DEFAULT_LANES = 256
+
+
+def lanes_of_launch() -> int:
+    """Lanes of a block, as a compile-time number."""
+    return launch_form().block_dim or DEFAULT_LANES
+
+
+# What users call.
+
+
+@builtin(cooperative=True, observes_lanes=True, per_lane=("x",))
+def gather_lanes(x: Scalar, lanes: int) -> Tile:
+    """A tile with one element a lane."""
+
+
+@gather_lanes.result
+def _gather_result(x: ScalarType, lanes: int) -> TileType:
+    return TileType(x.dtype, (lanes,))
+
+
+@gather_lanes.reference
+def _gather_reference(x: Any, lanes: int) -> Any:
+    return np.full(lanes, x)
+
+
+@gather_lanes.lower
+def _gather_lower(x: Tile) -> Tile:
+    return x  # a per-lane operand arrives as the tile of its values
+
+
+@builtin(lane=True, observes_lanes=True)
+def spread_lanes(t: Tile, lanes: int) -> Scalar:
+    """The lane's own element of a tile with one element a lane."""
+
+
+@spread_lanes.result
+def _spread_result(t: TileType, lanes: int) -> ScalarType:
+    if len(t.shape) != 1 or t.shape[0] != lanes:
+        raise KernelValueError(f"untile: a is a {t}; it needs one axis of block_dim={lanes} elements, one a lane")
+    return ScalarType(t.dtype)
+
+
+@spread_lanes.reference
+def _spread_reference(machine: Machine, t: Any) -> Any:
+    return t[machine.lane]
+
+
+@spread_lanes.lower
+def _spread_lower(t: Tile, lane: Scalar) -> Any:
+    return lane_get(t, lane)
+
+
+def tile(x: Any, preserve_type: bool = False) -> Tile:
+    """A tile of the numbers that the lanes of the block hold.
+
+    Args:
+        x: A number, run time or constant, that may differ between lanes.
+        preserve_type: Accepted for Warp's sake; without meaning for numbers.
+
+    Returns:
+        A new tile of shape ``(block_dim,)`` and ``x``'s dtype.
+
+    Raises:
+        KernelTypeError: ``x`` is no number.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.tile(2.5)
+        tile<1xf32>
+        [2.5]
+    """
+    operand = operand_of(x, "tile(): x")
+    if not isinstance(operand, Const) and not (operand is not None and isinstance(operand.type, ScalarType)):
+        raise KernelTypeError(f"tile(): x must be a number, got {describe(x)}")
+    return gather_lanes(operand, lanes_of_launch())  # type: ignore[no-any-return]
+
+
+def untile(a: Tile) -> Scalar:
+    """The lane's own element of a tile with one element a lane; the inverse of ``tile``.
+
+    Args:
+        a: A tile of shape ``(block_dim,)``.
+
+    Returns:
+        A number that may differ between lanes.
+
+    Raises:
+        KernelValueError: the tile has another shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.untile(tk.tile(2.5))
+        2.5
+    """
+    if not isinstance(a, Tile):
+        raise KernelTypeError(f"untile(): a must be a tile, got {describe(a)}")
+    return spread_lanes(a, lanes_of_launch())  # type: ignore[no-any-return]
+
+
+# What the pass that forms loops over lanes records.
+
+
+@builtin(carries=True)
+def lane_loop(init: Tiles, lanes: int) -> Any:
+    """Run a block for each lane, in order; its parameters are the lane and what it carries to the next."""
+
+
+@lane_loop.result
+def _loop_result(init: tuple[Type, ...], blocks: tuple[Block, ...]) -> tuple[Type, ...]:
+    (body,) = blocks
+    carried = tuple(param.type for param in body.params[1:])
+    yielded = tuple(result.type for result in body.results)
+    if not init == carried == yielded:
+        raise KernelTypeError(f"lanes carry {carried}, begin with {init} and yield {yielded}")
+    return carried
+
+
+@lane_loop.reference
+def _loop_reference(machine: Machine, init: Any, lanes: int, blocks: Any) -> tuple[Any, ...]:
+    state, outer = tuple(init), machine.lane
+    for lane in range(lanes):
+        machine.lane = lane
+        state = blocks[0](np.int32(lane), *state)
+    machine.lane = outer
+    return state
+
+
+@lane_loop.emit
+def _loop_emit(cx: Any, results: Any, init: Any, lanes: int, blocks: tuple[Block, ...]) -> None:
+    params: tuple[Value, ...] = blocks[0].params
+    cx.carry(results, params[1:], init)
+    name = cx.define(params[0])
+    with cx.in_lane(name), cx.braces(f"for (tk::i32 {name} = 0; {name} < {lanes}; ++{name})"):
+        cx.block(blocks[0], params[1:])
+
+
+@builtin()
+def lane_slots(lanes: int, dtype: DTypeLike) -> Tile:
+    """Storage for one number a lane; what it holds is written before it is read."""
+
+
+@lane_slots.result
+def _slots_result(lanes: int, dtype: DType) -> TileType:
+    return TileType(dtype, (lanes,))
+
+
+@lane_slots.reference
+def _slots_reference(lanes: int, types: Any) -> Any:
+    return np.zeros(lanes, types[0].dtype.numpy)
+
+
+@lane_slots.emit
+def _slots_emit(cx: Any, results: Any) -> None:
+    cx.tile(results[0])
+
+
+@builtin()
+def lane_get(t: Tile, lane: Scalar) -> Scalar:
+    """A lane's element."""
+
+
+@lane_get.result
+def _get_result(t: TileType) -> ScalarType:
+    return ScalarType(t.dtype)
+
+
+@lane_get.reference
+def _get_reference(t: Any, lane: Any) -> Any:
+    return t[lane]
+
+
+@lane_get.emit
+def _get_emit(cx: Any, t: Any, lane: str) -> str:
+    return t.at([lane])  # type: ignore[no-any-return]
+
+
+@builtin(reuses=("t",))
+def lane_set(t: Tile, lane: Scalar, x: Scalar) -> Tile:
+    """The tile with a lane's element replaced."""
+
+
+@lane_set.result
+def _set_result(t: TileType) -> TileType:
+    return t
+
+
+@lane_set.reference
+def _set_reference(t: Any, lane: Any, x: Any) -> Any:
+    changed = t.copy()
+    changed[lane] = x
+    return changed
+
+
+@lane_set.emit
+def _set_emit(cx: Any, results: Any, t: Any, lane: str, x: str) -> None:
+    target = cx.tile(results[0])
+    cx.copy_tiles([(target, t)])
+    cx.line(f"{target.at([lane])} = {x};")
+
+
+@builtin()
+def lane_coordinate(lane: Scalar, axis: int, lanes: int) -> Scalar:
+    """Coordinate ``axis`` of a lane's own point, -1 for its linear index; blocks are consecutive points."""
+
+
+@lane_coordinate.result
+def _lane_coordinate_result() -> ScalarType:
+    return ScalarType(int32)
+
+
+@lane_coordinate.reference
+def _lane_coordinate_reference(machine: Machine, lane: Any, axis: int, lanes: int) -> Any:
+    linear = machine.block[0] * lanes + int(lane)
+    return linear if axis < 0 else np.unravel_index(linear, machine.grid)[axis]
+
+
+@lane_coordinate.emit
+def _lane_coordinate_emit(cx: Any, lane: str, axis: int, lanes: int) -> str:
+    linear = f"block * {lanes} + {lane}"
+    return f"(tk::i32)({linear})" if axis < 0 else f"(tk::i32)tk::coordinate(launch, {linear}, {axis})"

@@ -1,0 +1,154 @@
+"""Eager execution of kernels in Python: the support object and the context of the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from tilekit.errors import KernelSyntaxError
+from tilekit.frontend.calls import Rewritten, is_breakpoint, resolve_call, rewritten
+from tilekit.frontend.eager_syntax import rewrite_eagerly
+from tilekit.frontend.joins import Joins, Path, Site, as_kind, call_step, each_of
+from tilekit.frontend.merge import merged_type
+from tilekit.frontend.source import locate
+from tilekit.frontend.support import Range, Tracing, items_of, range_operands, truth
+from tilekit.ir.context import Concrete
+from tilekit.ir.handles import Scalar
+from tilekit.ir.interpret import Eager, Machine, data_of
+from tilekit.ir.operands import BOOL
+from tilekit.ir.types import ScalarType
+
+
+class Forms:
+    """The eager forms of one kernel and its helpers, with the joins that tracing found."""
+
+    def __init__(self, joins: Joins) -> None:
+        self.joins = joins
+        self._forms: dict[tuple[int, int], Rewritten] = {}
+
+    def of(self, function: FunctionType) -> Rewritten:
+        key = id(function.__code__), id(function.__globals__)
+        found = self._forms.get(key)
+        if found is None:
+            source = rewritten(function).source.again()
+            found = self._forms[key] = Rewritten(function, source, partial(rewrite_eagerly, joins=self.joins))
+        return found
+
+
+class Running(Tracing):
+    """The support object of kernels that run eagerly."""
+
+    def __init__(self, forms: Forms) -> None:
+        self.forms = forms
+        self.joins = forms.joins
+        self.path: Path = ()
+        self.follows = bool(self.joins.needed)
+        """Whether the path matters: some variable takes a dtype that its literals do not have."""
+
+    def bind(self, function: FunctionType) -> Callable[..., Any]:
+        """The eager form of a function; the function itself where it is compile-time Python only."""
+        try:
+            return self.forms.of(function).bind(function, self)
+        except (KernelSyntaxError, SyntaxError):
+            return function
+
+    # Overriding a static method, because what a call means depends on the running kernel.
+    def fn(self, function: Any) -> Any:  # type: ignore[override]
+        if is_breakpoint(function):
+            return function
+        found = resolve_call(function)
+        helper = getattr(found, "inlines", None)
+        return found if helper is None or self.follows else self.bind(helper)
+
+    def inline(self, function: FunctionType, args: Any, kwargs: Any) -> Any:
+        """Call a helper."""
+        outer = self.path
+        self.path = (*outer, call_step())
+        try:
+            return self.bind(function)(*args, **kwargs)
+        finally:
+            self.path = outer
+
+    # Tests.
+
+    @staticmethod
+    def truth(value: Any) -> bool:
+        return bool(truth(value))
+
+    def not_(self, value: Any) -> Any:  # type: ignore[override]
+        return _bool(not truth(value)) if isinstance(value, Scalar) else not truth(value)
+
+    def operand(self, before: Any, value: Any) -> Any:
+        """An operand of ``and`` or ``or``; ``before`` is the one that let control reach it."""
+        if isinstance(before, Scalar) or isinstance(value, Scalar):
+            return _bool(truth(value))
+        return value
+
+    # Loops.
+
+    def iterate(self, items: Any, site: Site, jumps: bool) -> Iterator[Any]:
+        """What a loop goes through; ``jumps`` where a ``break`` or ``return`` may leave it."""
+        if self.rolled(items):
+            return _indices(items, jumps)
+        return self._unrolled(items_of(items), site) if self.follows else items_of(items)
+
+    def _unrolled(self, items: Iterator[Any], site: Site) -> Iterator[Any]:
+        outer = self.path
+        try:
+            for number, item in enumerate(items):
+                self.path = (*outer, (site, number))
+                yield item
+        finally:
+            self.path = outer
+
+    # Variables whose dtype the compiled form decides.
+
+    def join(self, site: Site, name: str, value: Any) -> Any:
+        return self._convert(self.path, site, name, value)
+
+    def leave(self, steps: tuple[Site, ...], name: str, value: Any) -> Any:
+        """A variable as a jump carries it past ``steps``."""
+        path = self.path
+        for step in steps:
+            if step[0] == "loop" and path and path[-1][0] == step:
+                value, path = self._leave_unrolled(path, step, name, value), path[:-1]
+            else:
+                value = self._convert(path, step, name, value)
+        return value
+
+    def _leave_unrolled(self, path: Path, loop: Site, name: str, value: Any) -> Any:
+        outer, number = path[:-1], path[-1][1]
+        for later in range(number, self.joins.rounds[outer, loop]):
+            value = self._convert((*outer, (loop, later)), each_of(loop), name, value)
+        return value
+
+    def _convert(self, path: Path, site: Site, name: str, value: Any) -> Any:
+        return as_kind(value, self.joins.kinds.get((path, site), {}).get(name))
+
+
+def _bool(value: Any) -> Scalar:
+    return Scalar(Concrete(BOOL, np.bool_(value)))
+
+
+def _indices(items: Range, jumps: bool) -> Iterator[Scalar]:
+    """The indices of a loop that stays a loop, in the type that they have in the compiled form."""
+    operands = range_operands(items)
+    type: ScalarType = merged_type([items.start, items.step]) if jumps else operands[0].type
+    start, stop, step = (int(data_of(operand)) for operand in operands)
+    number = type.dtype.numpy.type
+    return (Scalar(Concrete(type, number(index))) for index in range(start, stop, step or 1))
+
+
+class Interpreter(Eager):
+    """The context of a kernel that runs eagerly, for one block and lane."""
+
+    def __init__(self, forms: Forms, machine: Machine) -> None:
+        super().__init__(machine, locate)
+        self.support = Running(forms)
+
+    def inline(self, function: FunctionType, args: Any, kwargs: Any) -> Any:
+        return self.support.inline(function, args, kwargs)

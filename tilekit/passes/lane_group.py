@@ -1,0 +1,186 @@
+"""One loop over lanes: the ops of a group, what it reads from other groups, and what it leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilekit.builtins.lanes import lane_get, lane_loop, lane_set, lane_slots
+from tilekit.ir.context import Builder, using
+from tilekit.ir.core import Block, Const, Op, Value, free_values, make_op, map_operand
+from tilekit.ir.handles import Scalar, Tile
+from tilekit.ir.types import ArrayType, ScalarType, TileType, int32
+from tilekit.passes.eliminate_dead_code import has_effect
+from tilekit.passes.uniformity import updated_base, updated_operand, writes_tile
+
+INDEX = ScalarType(int32)
+
+
+def used_values(op: Op) -> Iterator[Value]:
+    """The values from outside that an op, or one inside it, reads."""
+    yield from op.inputs()
+    for block in op.blocks:
+        yield from free_values(block)
+
+
+def apply_lower(op: Op, operands: Mapping[str, Any], lane: Any, lanes: int) -> tuple[list[Op], Any]:
+    """What an op's ``lower`` rule makes of it: the ops, and the value of its result."""
+
+    def handle(item: Any) -> Any:
+        return Tile(item) if isinstance(item.type, TileType) else Scalar(item)
+
+    given = {name: map_operand(operand, handle) for name, operand in operands.items()}
+    with using(Builder(locate=lambda: op.location)) as builder:
+        result = op.builtin.apply("lower", given, op.attrs, lane=lane, lanes=lanes)
+        datum = result.read() if isinstance(result, Tile) else result.datum
+    return builder.ops, datum
+
+
+def rewrite(op: Op, swap: dict[Value, Any], lane: Any, lanes: int) -> list[Op]:
+    """An op with its operands swapped; what depends on the lane becomes what it means in that lane."""
+    operands = {name: map_operand(o, lambda item: swap.get(item, item)) for name, o in op.operands.items()}
+    if op.builtin.lane and op.builtin.has("lower"):
+        ops, swap[op.results[0]] = apply_lower(op, operands, lane, lanes)
+        return ops
+    return [op.with_(operands=operands, blocks=tuple(rewrite_block(block, swap, lane, lanes) for block in op.blocks))]
+
+
+def rewrite_block(block: Block, swap: dict[Value, Any], lane: Any, lanes: int) -> Block:
+    ops = tuple(new for op in block.ops for new in rewrite(op, swap, lane, lanes))
+    return Block(block.params, ops, tuple(swap.get(item, item) for item in block.results))  # type: ignore[arg-type]
+
+
+@dataclass
+class Known:
+    """How a group gets at values from outside it; a nested block has a copy."""
+
+    slots: dict[Value, Value] = field(default_factory=dict)
+    """Numbers that differ between lanes, by the tile that holds them."""
+    renamed: dict[Value, Any] = field(default_factory=dict)
+    """Tiles and uniform numbers, by the result of the loop that made them."""
+    again: dict[Value, Op] = field(default_factory=dict)
+    """Values that each group computes for itself: the lane, its indices, views at them."""
+
+    def copy(self) -> Known:
+        return Known(dict(self.slots), dict(self.renamed), dict(self.again))
+
+
+class LaneGroup:
+    """Builds one loop over the lanes."""
+
+    def __init__(self, known: Known, lanes: int) -> None:
+        self.known = known
+        self.lanes = lanes
+        self.lane = Value(INDEX, "lane")
+        self.before: list[Op] = []
+        self.body: list[Op] = []
+        self.swap: dict[Value, Any] = {}
+        self.carried: list[tuple[Any, Value, Any, Value]] = []
+        """Start, parameter, yield and result of each value that the loop carries."""
+
+    def build(self, ops: list[Op], escapes: Callable[[Value], bool], varies: Callable[[Value], bool]) -> list[Op]:
+        """The loop for a group of ops; their results become known."""
+        made = {result for op in ops for result in op.results}
+        for op in ops:
+            for value in used_values(op):
+                if value not in made:
+                    self._provide(value)
+        for op in ops:
+            self.body += rewrite(op, self._updating(op) if writes_tile(op) else self.swap, Scalar(self.lane), self.lanes)
+        for op in ops:
+            for result in op.results:
+                if not isinstance(result.type, TileType) and escapes(result) and result not in self.known.again:
+                    self._leave(result, varies(result))
+        return self.finish(ops[0])
+
+    def finish(self, first: Op | None) -> list[Op]:
+        inits = tuple(start for start, _, _, _ in self.carried)
+        params = (self.lane, *(param for _, param, _, _ in self.carried))
+        yields = tuple(value for _, _, value, _ in self.carried)
+        results = tuple(result for _, _, _, result in self.carried)
+        block = Block(params, tuple(self.body), yields)
+        location = first.location if first is not None else None
+        loop = make_op(lane_loop, {"init": inits}, {"lanes": self.lanes}, results, (block,), location)
+        return [*self.before, loop]
+
+    def _provide(self, value: Value) -> None:
+        """Make a value from outside readable in the loop."""
+        if value in self.swap:
+            return
+        if value in self.known.again:
+            self._compute(self.known.again[value])
+        elif value in self.known.slots:
+            found = Value(value.type, value.hint)
+            operands = {"t": self.known.slots[value], "lane": self.lane}
+            self.body.append(make_op(lane_get, operands, {}, (found,)))
+            self.swap[value] = found
+        elif value in self.known.renamed:
+            self.swap[value] = self.known.renamed[value]
+
+    def _compute(self, op: Op) -> None:
+        for value in used_values(op):
+            self._provide(value)
+        for new in rewrite(op, self.swap, Scalar(self.lane), self.lanes):
+            fresh = tuple(Value(result.type, result.hint) for result in new.results)
+            if new.results == op.results:
+                self.swap.update(zip(op.results, fresh, strict=True))
+                new = new.with_(results=fresh)
+            self.body.append(new)
+
+    def _updating(self, op: Op) -> dict[Value, Any]:
+        """The swaps for an op that updates tiles: it finds them in what the loop carries."""
+        swap = dict(self.swap)
+        for position, result in enumerate(op.results):
+            if isinstance(result.type, TileType):
+                base = updated_base(op, position) if op.blocks else updated_operand(op)
+                assert base is not None
+                param, after = Value(result.type, result.hint), Value(result.type, result.hint)
+                self.carried.append((self.swap.get(base, base), param, result, after))
+                self.known.renamed[result] = after
+                swap[base] = param
+        return swap
+
+    def _leave(self, result: Value, varies: bool) -> None:
+        """Let a number outlive the loop: in a slot for each lane, or as one where all lanes have the same."""
+        assert isinstance(result.type, ScalarType)
+        value = self.swap.get(result, result)
+        if varies:
+            self.known.slots[result] = self.store(value, result.type)
+            return
+        after = Value(result.type, result.hint)
+        start = Const(result.type, False if result.type.dtype.kind == "b" else 0)
+        self.carried.append((start, Value(result.type), value, after))
+        self.known.renamed[result] = after
+
+    def store(self, value: Any, type: ScalarType) -> Value:
+        """A tile that holds what a value is in each lane."""
+        tile = TileType(type.dtype, (self.lanes,))
+        start, param, changed, after = (Value(tile) for _ in range(4))
+        self.before.append(make_op(lane_slots, {}, {"lanes": self.lanes, "dtype": type.dtype}, (start,)))
+        operands = {"t": param, "lane": self.lane, "x": value}
+        self.body.append(make_op(lane_set, operands, {}, (changed,)))
+        self.carried.append((start, param, changed, after))
+        return after
+
+    def slot_for(self, item: Any) -> tuple[list[Op], Value]:
+        """A loop that does nothing but store a value from outside in each lane, and the tile that holds it."""
+        if isinstance(item, Value):
+            self._provide(item)
+        found = self.store(self.swap.get(item, item), item.type)
+        if isinstance(item, Value):
+            self.known.slots[item] = found
+        return self.finish(None), found
+
+
+def computed_again(op: Op, known: Known, uniform: Callable[[Value], bool]) -> bool:
+    """Whether each group should compute an op for itself rather than keep its result for every lane."""
+    if has_effect(op) or op.blocks or len(op.results) != 1:
+        return False
+    (result,) = op.results
+    if op.builtin.view or isinstance(result.type, ArrayType):
+        return True
+    if op.builtin.lane:
+        return not op.operands
+    cheap = op.builtin.elementwise and isinstance(result.type, ScalarType) and not result.type.dtype.is_float
+    return cheap and all(uniform(value) or value in known.again for value in op.inputs())

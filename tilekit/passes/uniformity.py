@@ -1,0 +1,213 @@
+"""Which values differ between the lanes of a block, and the checks that follow: what all lanes do together must not
+depend on the lane."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tilekit.errors import KernelValueError
+from tilekit.ir.core import Block, Function, Op, Value, free_values, leaves, walk
+from tilekit.ir.types import TileType
+
+
+def is_cooperative(op: Op) -> bool:
+    """Whether all lanes of the block take part in an op, or in one inside it."""
+    return op.builtin.cooperative or any(is_cooperative(inner) for block in op.blocks for inner in block.ops)
+
+
+def observes_lanes(fn: Function, tiled: bool) -> bool:
+    """Whether the number of lanes of a block is part of what a function means."""
+    if any(op.builtin.observes_lanes for op in walk(fn.body)):
+        return True
+    return not tiled and any(op.builtin.cooperative for op in walk(fn.body))
+
+
+def runs_lanes(fn: Function, tiled: bool) -> bool:
+    """Whether a block of the function has lanes of its own; else it runs once for each block or point."""
+    if tiled:
+        return observes_lanes(fn, tiled)
+    return any(op.builtin.cooperative or (op.builtin.lane and op.builtin.observes_lanes) for op in walk(fn.body))
+
+
+def is_update(op: Op) -> bool:
+    """Whether an op writes elements of a tile without the other lanes."""
+    own = op.builtin
+    return bool(own.reuses) and not (own.cooperative or own.view or op.blocks) and writes_tile(op)
+
+
+def writes_tile(op: Op) -> bool:
+    return not op.builtin.view and any(isinstance(result.type, TileType) for result in op.results)
+
+
+def carried_pairs(op: Op) -> Iterator[tuple[Value, list[Any]]]:
+    """Each result of a region op, with what is bound to it: yields, and in loops the start and the parameter."""
+    count = len(op.results)
+    init = op.operands.get("init", ())
+    for j, result in enumerate(op.results):
+        found = [block.results[len(block.results) - count + j] for block in op.blocks]
+        if isinstance(init, tuple) and init:
+            found += [init[j], *(block.params[len(block.params) - count + j] for block in op.blocks)]
+        yield result, found
+
+
+class Uniformity:
+    """For each value that differs between lanes, an op that it depends on; found by going round until nothing changes.
+
+    A scalar, an array element's place (``a[i]``) or a view may differ; the elements of tiles are shared by all lanes.
+    """
+
+    def __init__(self, fn: Function) -> None:
+        self.cause: dict[Value, Op] = {}
+        self.divergent: dict[Op, Op] = {}
+        """Region ops whose condition or trip count differs between lanes."""
+        size = -1
+        while size != len(self.cause) + len(self.divergent):
+            size = len(self.cause) + len(self.divergent)
+            self._block(fn.body)
+
+    def of(self, items: Iterable[Any]) -> Op | None:
+        """An op that one of the operands depends on, or None where all are uniform."""
+        return next((self.cause[value] for item in items for value in leaves(item) if value in self.cause), None)
+
+    def _mark(self, values: Iterable[Value], cause: Op | None) -> None:
+        if cause is not None:
+            for value in values:
+                self.cause.setdefault(value, cause)
+
+    def _block(self, block: Block) -> None:
+        for op in block.ops:
+            if op.builtin.carries:
+                self._region(op)
+            elif not op.builtin.cooperative:
+                cause = op if op.builtin.lane else self.of(op.inputs())
+                self._mark((r for r in op.results if op.builtin.view or not isinstance(r.type, TileType)), cause)
+
+    def _region(self, op: Op) -> None:
+        conditions = [operand for name, operand in op.operands.items() if name != "init"]
+        for block in op.blocks:
+            conditions += block.results[: len(block.results) - len(op.results)]
+        cause = self.of(conditions)
+        if cause is not None:
+            self.divergent.setdefault(op, cause)
+        for block in op.blocks:
+            self._mark(block.params[: len(block.params) - len(op.results)], cause)
+        for result, bound in carried_pairs(op):
+            if not isinstance(result.type, TileType):
+                params = [value for value in bound if any(value in block.params for block in op.blocks)]
+                self._mark((result, *params), cause or self.of(bound))
+        for block in op.blocks:
+            self._block(block)
+
+
+def updated_base(op: Op, position: int) -> Value | None:
+    """The tile from outside a region op that all of its ways to a result update in place, or None."""
+    inside = {value for block in op.blocks for value in _defined(block)}
+    makers = {result: inner for block in op.blocks for inner in walk(block) for result in inner.results}
+    count = len(op.results)
+    found = {_base_of(block.results[len(block.results) - count + position], inside, makers) for block in op.blocks}
+    init = op.operands.get("init", ())
+    if isinstance(init, tuple) and init:
+        params = {block.params[len(block.params) - count + position] for block in op.blocks}
+        found = {init[position]} if found == params else {None}  # type: ignore[arg-type]
+    return found.pop() if len(found) == 1 else None
+
+
+def _defined(block: Block) -> Iterator[Value]:
+    yield from block.params
+    for op in block.ops:
+        yield from op.results
+        for inner in op.blocks:
+            yield from _defined(inner)
+
+
+def _base_of(value: Any, inside: set[Value], makers: dict[Value, Op]) -> Value | None:
+    while value in inside:
+        maker = makers.get(value)
+        if maker is None:
+            return value  # type: ignore[no-any-return]
+        if maker.builtin.carries:
+            value = updated_base(maker, maker.results.index(value))
+        elif is_update(maker):
+            value = updated_operand(maker)
+        else:
+            return None
+    return value  # type: ignore[no-any-return]
+
+
+def updated_operand(op: Op) -> Value:
+    """The tile that an op updates in place."""
+    return next(leaves(op.operands[op.builtin.reuses[0]]))
+
+
+def check_lanes(fn: Function) -> None:
+    """Refuse what lanes cannot do together.
+
+    Raises:
+        KernelValueError: an op of all lanes under a condition that differs between them, or with an operand that
+            does; a tile chosen by such a condition.
+    """
+    found = Uniformity(fn)
+    _check_block(fn.body, found, None)
+
+
+def _check_block(block: Block, found: Uniformity, under: Op | None) -> None:
+    for op in block.ops:
+        if op.builtin.cooperative and under is not None:
+            raise _under_condition(op, under, found.divergent[under])
+        if op.builtin.cooperative:
+            _check_own_blocks(op, found)
+            for name, operand in op.operands.items():
+                cause = found.of([operand]) if name not in op.builtin.per_lane else None
+                if cause is not None:
+                    raise _different_operand(op, name, cause)
+        if op in found.divergent:
+            _check_choice(op, found.divergent[op])
+        for inner in op.blocks:
+            _check_block(inner, found, op if op in found.divergent else under)
+
+
+def _check_own_blocks(op: Op, found: Uniformity) -> None:
+    """What runs for each element must not ask which lane does it."""
+    for block in op.blocks:
+        cause = found.of(free_values(block)) or next((inner for inner in walk(block) if inner.builtin.lane), None)
+        if cause is not None:
+            raise _different_operand(op, "what its function uses", cause)
+
+
+def _line(op: Op) -> str:
+    if op.location is None:
+        return ""
+    text = op.location.source_line().strip()
+    return f" at line {op.location.line}" + (f" ({text})" if text else "")
+
+
+def _what(op: Op) -> str:
+    return "loop" if any(block.params for block in op.blocks) or len(op.blocks) == 1 else "condition"
+
+
+def _under_condition(op: Op, under: Op, cause: Op) -> KernelValueError:
+    return KernelValueError(
+        f"{op.builtin.spelled}: all lanes of the block take part, but it stands in the {_what(under)}{_line(under)}, "
+        f"which differs between lanes because of the value{_line(cause)}; move it out, or make the {_what(under)} the "
+        "same for all lanes",
+        op.location,
+    )
+
+
+def _different_operand(op: Op, name: str, cause: Op) -> KernelValueError:
+    return KernelValueError(
+        f"{op.builtin.spelled}: {name} must be the same for all lanes of the block, but it depends on the value"
+        f"{_line(cause)}; use tk.tile(x) to make a tile of one value a lane",
+        op.location,
+    )
+
+
+def _check_choice(op: Op, cause: Op) -> None:
+    for position, result in enumerate(op.results):
+        if isinstance(result.type, TileType) and updated_base(op, position) is None:
+            raise KernelValueError(
+                f"a {result.type} is chosen in the {_what(op)}{_line(op)}, which differs between lanes because of the "
+                f"value{_line(cause)}; lanes share their tiles, so choose elements instead",
+                op.location,
+            )

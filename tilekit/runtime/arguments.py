@@ -1,0 +1,170 @@
+"""The arguments of a launch: checked against the kernel's parameters, and turned into what a compiled kernel reads.
+
+``bind`` runs at every launch, so it does as little as it can for arrays and numbers that fit their annotations exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilekit.errors import KernelTypeError, KernelValueError, TilekitError
+from tilekit.frontend.kernel import Kernel
+from tilekit.ir.annotations import ArrayAnnotation
+from tilekit.ir.interpret import to_memory
+from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, dtype_named, find_dtype, to_numpy_scalar
+from tilekit.runtime.array_view import ArrayView, self_overlapping
+from tilekit.runtime.arrays import view_of
+
+_LARGEST = 3.4028234e38
+
+Entry = None | str | tuple[str, int]
+"""What the specialisation key knows of an argument: None, a number's dtype, or an array's dtype and rank."""
+
+
+class Parameter:
+    """One parameter of a kernel, with what it expects looked up beforehand."""
+
+    __slots__ = ("annotation", "dtype", "entry", "is_array", "name", "ndim")
+
+    def __init__(self, name: str, annotation: Any) -> None:
+        self.name = name
+        self.annotation = annotation
+        self.is_array = isinstance(annotation, ArrayAnnotation)
+        self.dtype: DType | None = annotation if isinstance(annotation, DType) else None
+        self.ndim = -1
+        self.entry: Entry = self.dtype.name if self.dtype is not None else None
+        if isinstance(annotation, ArrayAnnotation) and not annotation.is_generic:
+            self.dtype, self.ndim = annotation.dtype, annotation.ndim or 1
+            self.entry = (self.dtype.name, self.ndim)
+
+
+def parameters_of(kernel: Kernel) -> list[Parameter]:
+    found: list[Parameter] | None = kernel.launch_plan
+    if found is None:
+        found = kernel.launch_plan = [Parameter(*item) for item in kernel.parameters.items()]
+    return found
+
+
+def bind(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple[tuple[Entry, ...], list[Any], Any]:
+    """The key, the values to pack and the device of a launch's arguments.
+
+    Raises:
+        KernelTypeError, KernelValueError: their number, kind, dtype, rank, device or memory does not fit.
+    """
+    parameters = parameters_of(kernel)
+    given = [*inputs, *outputs]
+    if len(given) != len(parameters):
+        raise KernelTypeError(
+            f"kernel {kernel.key!r} takes {len(parameters)} arguments ({', '.join(kernel.parameters)}), "
+            f"got {len(given)}"
+        )
+    entries: list[Entry] = []
+    values: list[Any] = []
+    device: str | None = None
+    index, first_output = 0, len(inputs)
+    try:
+        for value in given:
+            parameter = parameters[index]
+            if parameter.is_array or (parameter.dtype is None and _is_array(value)):
+                if value is None:
+                    entries.append(None)
+                else:
+                    view = view_of(value)
+                    if view.dtype is parameter.dtype and len(view.shape) == parameter.ndim:
+                        entries.append(parameter.entry)
+                    else:
+                        entries.append(_generic(parameter, view))
+                    if index >= first_output:
+                        check_output(view)
+                    values += (view.pointer, *view.shape, *view.strides)
+                    if device != view.device:
+                        if device is not None:
+                            raise KernelValueError(f"is on {view.device}, other arguments on {device}")
+                        device = view.device
+            else:
+                _number(parameter, value, entries, values)
+            index += 1
+    except TilekitError as error:
+        message = f"argument {parameters[index].name!r} of kernel {kernel.key!r}: {error.message}"
+        raise type(error)(message) from None
+    return tuple(entries), values, device
+
+
+def _is_array(value: Any) -> bool:
+    return find_dtype(type(value)) is None and hasattr(value, "shape")
+
+
+def _generic(parameter: Parameter, view: ArrayView) -> Entry:
+    annotation = parameter.annotation
+    if isinstance(annotation, ArrayAnnotation) and not annotation.accepts(view.dtype, len(view.shape)):
+        raise KernelTypeError(f"expects {annotation}, got an array of {view.dtype.name} with {view.ndim} dimensions")
+    return view.dtype.name, len(view.shape)
+
+
+def check_output(view: ArrayView) -> None:
+    """Refuse what a kernel must not write to.
+
+    Raises:
+        KernelValueError: the array is read-only, or two of its elements share memory.
+    """
+    if view.readonly:
+        raise KernelValueError("is an output but read-only")
+    if len(view.shape) == 1 and view.strides[0] >= view.dtype.bits >> 3:  # the common case, for speed
+        return
+    if self_overlapping(view):
+        raise KernelValueError("is an output whose own elements share memory")
+
+
+def _number(parameter: Parameter, value: Any, entries: list[Entry], values: list[Any]) -> None:
+    dtype = parameter.dtype
+    if dtype is None:
+        dtype = find_dtype(type(value))
+        if dtype is None:
+            raise KernelTypeError(f"expects a number or an array, got {value!r} of type {type(value).__name__}")
+    entries.append(dtype.name)
+    kind = type(value)
+    if (kind is float and dtype.bits >= 32 and -_LARGEST <= value <= _LARGEST and dtype.is_float) or (
+        kind is int and dtype.kind == "i" and dtype.bits >= 32 and -(2**31) <= value < 2**31
+    ):
+        values.append(value)
+    else:
+        values.append(scalar_value(value, dtype))
+
+
+def scalar_value(value: Any, dtype: DType) -> Any:
+    """A number as ``struct`` packs it.
+
+    Raises:
+        KernelTypeError: it is not a number, or does not fit.
+    """
+    if not isinstance(value, int | float | np.number | bool | np.bool_) or isinstance(value, np.complexfloating):
+        raise KernelTypeError(f"expects {dtype.name}, got {value!r} of type {type(value).__name__}")
+    if dtype.is_integer:
+        if isinstance(value, float | np.floating):
+            raise KernelTypeError(f"expects {dtype.name}, got {value!r} of type {type(value).__name__}; use int(...)")
+        low, high = (-(1 << dtype.bits - 1), 1 << dtype.bits - 1) if dtype.kind == "i" else (0, 1 << dtype.bits)
+        if low <= value < high:
+            return int(value)
+        raise KernelTypeError(f"{value} does not fit {dtype.name}")
+    if dtype.kind == "b":
+        return bool(value)
+    number = to_numpy_scalar(value, dtype)
+    if dtype is bfloat16:
+        return int(to_memory(np.asarray([number]), dtype, np.dtype(np.uint16))[0])
+    return float(number)
+
+
+def types_of(kernel: Kernel, entries: Sequence[Entry]) -> dict[str, ArrayType | ScalarType | None]:
+    """The parameter types that a key stands for."""
+    types: dict[str, ArrayType | ScalarType | None] = {}
+    for name, entry in zip(kernel.parameters, entries, strict=True):
+        if entry is None:
+            types[name] = None
+        elif isinstance(entry, str):
+            types[name] = ScalarType(dtype_named(entry))
+        else:
+            types[name] = ArrayType(dtype_named(entry[0]), entry[1])
+    return types
