@@ -9,7 +9,8 @@ from tilekit.codegen.text import cpp_type
 from tilekit.ir.core import Function
 from tilekit.ir.types import ArrayType
 
-HEADERS = ("base.h", "half.h", "cast.h", "fma.h", "scalar.h", "math.h", "tile.h", "gemm.h", "launch.h")
+HEADERS = ("base.h", "half.h", "cast.h", "fma.h", "scalar.h", "math.h", "tile.h", "gemm.h", "reduce.h", "atomic.h",
+           "launch.h")  # fmt: skip
 ENTRY = "tk_launch"
 
 
