@@ -51,7 +51,7 @@ SOFT = '#include "fma.h"\nusing namespace tk;\n' + "".join(
 @pytest.fixture
 def run(compiler: str, build: Any, call: Any) -> Any:
     """``run(name, type, out_dtype, *arrays)``."""
-    lib = build(DRIVER, compiler, "-O1", "-march=native")
+    lib = build(DRIVER, compiler, "-O0", "-march=native")
 
     def apply(name: str, t: str, out: Any, *args: Any) -> Any:
         result = np.empty(args[0].size, out)

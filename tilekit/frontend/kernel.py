@@ -36,6 +36,7 @@ class Kernel:
         self.cache: dict[Any, Any] = {}
         """Compiled forms by specialisation; filled by the runtime."""
         self.lock = threading.RLock()
+        self.launch_plan: Any = None
         self._captures: list[Capture] | None = None
         self._values: tuple[Any, ...] = ()
         self._capture_key: Any = None

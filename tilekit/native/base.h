@@ -25,6 +25,12 @@
 #else
 #define TK_COLD static __attribute__((noinline, unused))
 #endif
+// A function over a whole tile: on the CPU one copy serves all its calls, which keeps unrolled kernels quick to compile.
+#ifdef TK_CUDA
+#define TK_TILE TK_FN
+#else
+#define TK_TILE static __attribute__((noinline, unused))
+#endif
 #define TK_RESTRICT __restrict__
 
 // 1 where a fused multiply-add is one instruction; elsewhere fma() computes the same bits, slowly.
