@@ -12,8 +12,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_OPERAND = re.compile(r"\{([a-z_][\w ]*)\}")
+_OPERAND = re.compile("\x01(.*?)\x02")
 _SHOWN_CALLS = 8
+
+
+def operand(name: str) -> str:
+    """A builtin's operand in a message; in a kernel, the text that the call has for it takes its place.
+
+    Example:
+        >>> str(KernelTypeError(f"{operand('a')} is too large"))
+        'a is too large'
+    """
+    return f"\x01{name}\x02"
 
 
 @dataclass(frozen=True)
@@ -50,7 +60,7 @@ class TilekitError(Exception):
 
     def __init__(self, message: str, location: Location | None = None) -> None:
         self.template = message
-        """The message with operands in braces, as in ``{a}``, where a rule marks them."""
+        """The message with the operands that a rule has marked."""
         self.message = _OPERAND.sub(r"\1", message)
         super().__init__(self.message)
         self.location = location

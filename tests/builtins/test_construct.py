@@ -68,7 +68,7 @@ def test_arange_counts_as_warp_does():
         (lambda: tk.tile_arange(1e300), KernelValueError, "stop=1e.300 does not fit float32"),
         (lambda: tk.tile_arange(2**31, dtype=tk.int64), KernelValueError, "too many elements"),
         (lambda: tk.tile_arange(4, dtype=bool), KernelTypeError, "needs an integer or floating dtype, got bool"),
-        (lambda: tk.tile_arange("4"), KernelTypeError, "stop must be a compile-time number, got the string '4'"),
+        (lambda: tk.tile_arange("4"), KernelTypeError, "stop must be a compile-time number, got '4'"),
         (lambda: tk.tile_zeros(4, storage="global"), KernelValueError, "storage must be 'register' or 'shared'"),
         (lambda: tk.tile_empty(4, storage="global"), KernelValueError, "storage must be 'register' or 'shared'"),
         (lambda: tk.tile_arange(4, storage="global"), KernelValueError, "storage must be 'register' or 'shared'"),
@@ -77,7 +77,7 @@ def test_arange_counts_as_warp_does():
         (lambda: tk.tile_zeros(2.5), KernelTypeError, "shape must be an int or a tuple of ints"),
         (lambda: tk.tile_full(2, 300, dtype=tk.uint8), KernelValueError, "the constant 300 does not fit uint8"),
         (lambda: tk.tile_empty(4) + 1.0, UninitializedError, "tile_empty made and nothing has been written"),
-        # (lambda: tk.tile_sum(tk.tile_empty(4)), UninitializedError, "tile_empty made and nothing has been written"),
+        (lambda: tk.tile_sum(tk.tile_empty(4)), UninitializedError, "tile_empty made and nothing has been written"),
         (lambda: tk.tile_empty((4, 4))[1], None, ""),
         (lambda: tk.tile_empty((4, 4))[1, 1], UninitializedError, "tile_empty made and nothing has been written"),
         (lambda: tk.tile_astype(tk.tile_empty((4, 4)).T, int), UninitializedError, "nothing has been written"),
@@ -104,5 +104,5 @@ def runtime_range(n: int, x: tk.array1d[float]):
 def test_shapes_and_ranges_are_constants():
     with pytest.raises(KernelTypeError, match="shape must be a compile-time constant, got a run-time int32"):
         tk.launch_tiled(runtime_shape, dim=1, inputs=[4], outputs=[out(4)])
-    with pytest.raises(KernelTypeError, match="stop must be a compile-time number, got a run-time int32"):
+    with pytest.raises(KernelTypeError, match="stop must be a compile-time number, got an int32"):
         tk.launch_tiled(runtime_range, dim=1, inputs=[4], outputs=[out(4)])

@@ -193,8 +193,8 @@ T = tk.tile_zeros(shape=(4, 6))
         (lambda: T[0, -7], KernelIndexError, "index -7 does not lie on axis 1"),
         (lambda: T[0, 0, 0], KernelIndexError, "3 indices for a tile<4x6xf32>, which has 2 axes"),
         (lambda: T[2:2], KernelValueError, "the slice of axis 0 of a tile<4x6xf32> is empty"),
-        (lambda: T[1.0], KernelTypeError, "an index of a tile<4x6xf32> must be an integer, got the float 1.0"),
-        (lambda: T[True], KernelTypeError, "must be an integer, got the bool True"),
+        (lambda: T[1.0], KernelTypeError, "an index of a tile<4x6xf32> must be an integer, got 1.0 \(a float\)"),
+        (lambda: T[True], KernelTypeError, "must be an integer, got True"),
         (lambda: T[None], KernelTypeError, "None cannot index a tile<4x6xf32>"),
         (lambda: T[::0], KernelValueError, "step of a slice must not be zero"),
         (lambda: tk.tile_view(T, -1), KernelIndexError, "index -1 does not lie on axis 0"),
@@ -216,7 +216,7 @@ T = tk.tile_zeros(shape=(4, 6))
         (lambda: T.__setitem__((0, 0), np.float64(1)), KernelTypeError, "the tile is float32 but the value is float64"),
         (lambda: tk.tile_extract(T, 0), KernelIndexError, "needs 2 integers for a tile<4x6xf32>, got 1"),
         (lambda: tk.tile_astype(T, "f32"), KernelTypeError, "'f32' is not a dtype"),
-        (lambda: tk.tile_view(3, 0), KernelTypeError, "tile_view..: t must be a tile, got the int 3"),
+        (lambda: tk.tile_view(3, 0), KernelTypeError, "tile_view..: t must be a tile, got 3"),
     ],
 )
 def test_wrong_views_are_refused(wrong, error, message):
@@ -230,5 +230,5 @@ def runtime_slice(a: tk.array2d[float], i: int, x: tk.array2d[float]):
 
 
 def test_slice_bounds_are_constants():
-    with pytest.raises(KernelTypeError, match="bounds of a slice must be compile-time constants.*tk.tile_view"):
+    with pytest.raises(KernelTypeError, match=r"bounds of a slice must be compile-time constants.*tk\.tile_view"):
         tk.launch_tiled(runtime_slice, dim=1, inputs=[A, 1], outputs=[out(6, 8)])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.errors import KernelTypeError, KernelValueError, operand
 from tilekit.ir.builtin import Builtin, builtin
 from tilekit.ir.context import building
 from tilekit.ir.core import Block, Value
@@ -82,12 +82,12 @@ def _check_shapes(op: Any, args: tuple[Any, ...]) -> None:
     """The tiles among the arguments have one shape, and there is something to call."""
     if not callable(op) or isinstance(op, Tile):
         raise KernelTypeError(f"tile_map: the first argument must be a function, got {describe(op)}")
-    names = [f"{{{name}}}" for name in op.operand_names] if isinstance(op, Builtin) else []
+    names = list(map(operand, op.operand_names)) if isinstance(op, Builtin) else []
     tiles = [(i, arg) for i, arg in enumerate(args) if isinstance(arg, Tile)]
     if any(tile.shape != tiles[0][1].shape for _, tile in tiles):
         shown = [f"{names[i]} is {tile.type}" if i < len(names) else str(tile.type) for i, tile in tiles]
-        spelled = op.spelled if isinstance(op, Builtin) else "tile_map"
-        raise KernelValueError(f"{spelled} needs tiles of one shape: {' and '.join(shown)}")
+        name = op.spelled if isinstance(op, Builtin) else "tile_map"
+        raise KernelValueError(f"{name}: the shapes differ: {' and '.join(shown)}; tk.tile_broadcast repeats a tile")
 
 
 def map_function(op: Callable[..., Any], *args: Any) -> Any:

@@ -3,44 +3,36 @@
 from __future__ import annotations
 
 import ast
-import builtins
-import functools
-import sysconfig
+import dis
+import operator
+import sys
+import threading
+import warnings
 from collections.abc import Callable, Iterator
-from enum import Enum
-from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
-import numpy as np
-
-from tilekit.errors import KernelTypeError, Location, TilekitError
-from tilekit.frontend.calls import Func
-from tilekit.frontend.scopes import local_names
-from tilekit.frontend.source import Source, read_source
-from tilekit.ir.builtin import Builtin
-from tilekit.ir.types import find_dtype
+from tilekit.errors import Location, RecompileWarning, TilekitError
+from tilekit.frontend.calls import Func, Rewritten, rewritten
+from tilekit.frontend.capture_keys import Missing, is_mutable, key_of_value
 
 Chain = tuple[tuple[str, Any], ...]
 """Steps from a name to the value that is used: ``("attr", "TILE")`` or ``("item", "bias")``."""
-Reader = Callable[[], Any]
-
-
-class Missing:
-    """The value of a name that is not bound."""
 
 
 class Capture:
     """One outer name of one function with the attributes and constant subscripts that follow it."""
 
-    __slots__ = ("chain", "location", "name", "read_root")
+    __slots__ = ("chain", "function", "location", "name", "read_root")
 
-    def __init__(self, name: str, chain: Chain, read_root: Reader, location: Location | None) -> None:
+    def __init__(self, function: FunctionType, name: str, chain: Chain, location: Location | None = None) -> None:
+        self.function = function
         self.name = name
         self.chain = chain
-        self.read_root = read_root
         self.location = location
+        self.read_root = _root_reader(function, name)
 
-    def value(self) -> Any:
+    def read(self) -> Any:
         """The value now; modules are passed through, so that ``cfg.TILE`` is what counts."""
         value = self.read_root()
         for kind, key in self.chain:
@@ -50,43 +42,12 @@ class Capture:
                 return Missing
         return value
 
-    def read(self) -> Any:
-        """What stays the same object while the value does: of a bound method, which is made anew, its function."""
-        value = self.value()
-        return value.__func__ if type(value) is MethodType else value
-
-    def receiver(self) -> Any:
-        """What a captured method is bound to."""
-        return getattr(self.value(), "__self__", Missing)
-
     def __str__(self) -> str:
         steps = (f".{key}" if kind == "attr" else f"[{key!r}]" for kind, key in self.chain)
         return self.name + "".join(steps)
 
 
-def captures_of(function: FunctionType) -> list[Capture]:
-    """What a function and the helpers it names read from outside."""
-    found: list[Capture] = []
-    seen: set[tuple[int, bool]] = set()
-    waiting: list[tuple[FunctionType, Reader | None]] = [(function, None)]
-    keep = []
-    while waiting:
-        current, receiver = waiting.pop()
-        if (id(current), receiver is None) in seen:
-            continue
-        seen.add((id(current), receiver is None))
-        keep.append(current)
-        source, names = _outer_names(current)
-        first = next(iter(current.__code__.co_varnames), "") if receiver is not None else ""
-        for name, chain, node in names:
-            reader = receiver if receiver is not None and name == first else _root_reader(current, name)
-            capture = Capture(name, chain, reader, source.location(node) if source is not None else None)
-            found.append(capture)
-            waiting.extend(_helpers(capture))
-    return found
-
-
-def _root_reader(function: FunctionType, name: str) -> Reader:
+def _root_reader(function: FunctionType, name: str) -> Callable[[], Any]:
     if name in function.__code__.co_freevars:
         cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
 
@@ -101,76 +62,66 @@ def _root_reader(function: FunctionType, name: str) -> Reader:
     return lambda: variables.get(name, Missing)
 
 
-def _helpers(capture: Capture) -> Iterator[tuple[FunctionType, Reader | None]]:
-    """The functions of the user behind a captured value, with what reads the object they are bound to."""
-    value = capture.value()
-    for item in value if isinstance(value, tuple) else (value,):
-        if isinstance(item, MethodType) and isinstance(item.__func__, FunctionType) and item is value:
-            yield item.__func__, capture.receiver
+def captures_of(function: FunctionType) -> list[Capture]:
+    """What a function and the helpers it names read from outside."""
+    found: list[Capture] = []
+    seen: set[FunctionType] = set()
+    waiting = [function]
+    while waiting:
+        current = waiting.pop()
+        if current in seen:
             continue
-        found = getattr(item, "func", None) if _is_warp(item) else item
-        found = found.function if isinstance(found, Func) else found
-        if isinstance(found, FunctionType) and not is_library(found):
-            yield found, None
+        seen.add(current)
+        try:
+            form = rewritten(current)
+        except (TilekitError, SyntaxError):
+            continue
+        for (name, chain), node in _outer_names(form, current).items():
+            capture = Capture(current, name, chain, form.source.location(node))
+            found.append(capture)
+            waiting.extend(helpers_in(capture.read()))
+    return found
 
 
-def _is_warp(value: Any) -> bool:
-    return (type(value).__module__ or "").partition(".")[0] == "warp"
+def helpers_in(value: Any) -> Iterator[FunctionType]:
+    """The functions that a kernel inlines where it calls a captured value."""
+    if isinstance(value, MethodType):
+        value = value.__func__
+    if isinstance(value, Func):
+        yield value.function
+    elif isinstance(value, FunctionType) and value.__module__.partition(".")[0] not in ("numpy", "warp", "torch"):
+        if value.__module__.partition(".")[0] != "tilekit" or value.__module__.startswith("tilekit.examples"):
+            yield value
+    elif type(value).__module__.startswith("warp") and isinstance(getattr(value, "func", None), FunctionType):
+        yield value.func
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from helpers_in(item)
 
 
-@functools.lru_cache(maxsize=1)
-def _library_folders() -> tuple[str, ...]:
-    paths = sysconfig.get_paths()
-    return tuple({paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-
-
-def is_library(function: FunctionType) -> bool:
-    """Whether a function belongs to an installed package, whose own globals are taken to be constant."""
-    module = function.__module__ or ""
-    if module.partition(".")[0] == "tilekit":
-        return not module.startswith(("tilekit.examples", "tilekit.bench"))
-    return function.__code__.co_filename.startswith(_library_folders())
-
-
-Outer = tuple[str, Chain, Any]
-_outer: dict[int, tuple[FunctionType, Source | None, list[Outer]]] = {}
-
-
-def _outer_names(function: FunctionType) -> tuple[Source | None, list[Outer]]:
-    """The outer names of a function with the chains that follow them and a node that names each."""
-    found = _outer.get(id(function.__code__))
-    if found is None:
-        found = _outer[id(function.__code__)] = (function, *_find_outer_names(function))
-    return found[1:]
-
-
-def _find_outer_names(function: FunctionType) -> tuple[Source | None, list[Outer]]:
-    try:
-        source = read_source(function)
-    except (TilekitError, SyntaxError):
-        code = function.__code__
-        return None, [(name, (), None) for name in (*code.co_names, *code.co_freevars) if not hasattr(builtins, name)]
-    node = source.node
-    local = local_names(node)
-    if isinstance(node, ast.FunctionDef) and node.args.args:  # methods read attributes of the object they are bound to
-        local -= {node.args.args[0].arg} & _loaded_with_attributes(node)
-    finder = _ChainFinder(local)
+def _outer_names(form: Rewritten, function: FunctionType) -> dict[tuple[str, Chain], ast.AST]:
+    """The outer names of a function with what follows them, and where each stands first."""
+    node = form.source.node
+    finder = _ChainFinder({*_global_names(function.__code__), *function.__code__.co_freevars})
     for statement in node.body if isinstance(node.body, list) else [node.body]:
         finder.visit(statement)
-    return source, [(name, chain, at) for (name, chain), at in finder.found.items()]
+    return finder.found
 
 
-def _loaded_with_attributes(node: ast.AST) -> set[str]:
-    stored = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    held = {n.value.id for n in ast.walk(node) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)}
-    return held - stored
+def _global_names(code: CodeType) -> Iterator[str]:
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield str(instruction.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _global_names(constant)
 
 
 class _ChainFinder(ast.NodeVisitor):
     """Collects the longest chains of attributes and constant subscripts on outer names."""
 
-    def __init__(self, local: set[str]) -> None:
-        self.local = local
+    def __init__(self, outer: set[str]) -> None:
+        self.outer = outer
         self.found: dict[tuple[str, Chain], ast.AST] = {}
 
     def generic_visit(self, node: ast.AST) -> None:
@@ -185,107 +136,107 @@ class _ChainFinder(ast.NodeVisitor):
                 break
             current = current.value
         if isinstance(current, ast.Name):
-            if current.id not in self.local and not hasattr(builtins, current.id):
+            if current.id in self.outer:
                 self.found.setdefault((current.id, tuple(reversed(chain))), node)
             return
         super().generic_visit(node)
 
 
-# What cannot be captured.
+class Captures:
+    """The outer values of one kernel, numbered: the same number at two launches means that they mean the same."""
 
-_CONTAINERS = (list, dict, set, bytearray)
-_ARRAYS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
+    def __init__(self, function: FunctionType) -> None:
+        self.function = function
+        self._lock = threading.Lock()
+        self._state: tuple[Callable[[], tuple[Any, ...]], tuple[Any, ...], int] | None = None
+        self._found: tuple[list[Capture], tuple[Any, ...]] = ([], ())
+        self._numbers: dict[Any, int] = {}
+        self._seen: dict[str, set[Any]] = {}
 
+    def number(self) -> int:
+        """The number of the values as they are now; compared by identity with the last launch first.
 
-def refuse_mutable(captures: list[Capture]) -> None:
-    """Refuse outer values that may change without the kernel noticing.
+        Raises:
+            KernelTypeError: one of them is a list, dict or array.
+        """
+        state = self._state
+        if state is not None:
+            read, values, number = state
+            try:
+                if all(map(operator.is_, read(), values)):
+                    return number
+            except Exception:  # a name or attribute is gone, which the slow way tells
+                pass
+        with self._lock:
+            return self._look_again()
 
-    Raises:
-        KernelTypeError: a list, dict, set or array is captured.
-    """
-    for capture in captures:
-        value = capture.value()
-        name = str(capture)
-        if isinstance(value, BuiltinMethodType) and isinstance(value.__self__, _CONTAINERS):
-            value, name = value.__self__, name.rpartition(".")[0]
-        if isinstance(value, _CONTAINERS):
-            kind = type(value).__name__
-            hint = "make it a tuple" if isinstance(value, list | set) else "read its entries by constant keys"
-            raise KernelTypeError(
-                f"{name} is a {kind} from outside the kernel, which may change between launches; {hint}, or pass its "
-                "values to the kernel as arguments",
-                capture.location,
+    def _look_again(self) -> int:
+        captures, values = self._read()
+        keys = tuple(map(_checked_key, captures, values))
+        number = self._numbers.setdefault(tuple(zip(map(str, captures), keys, strict=True)), len(self._numbers))
+        settled = not any(map(is_mutable, values))
+        self._state = (reader_of(captures), values, number) if settled else None
+        for capture, key in zip(captures, keys, strict=True):
+            self._count(capture, key)
+        return number
+
+    def _read(self) -> tuple[list[Capture], tuple[Any, ...]]:
+        """The captures and their values; what helpers read is looked up again where another helper is named."""
+        old_captures, old_values = self._found
+        values = tuple(capture.read() for capture in old_captures)
+        changed = [item for pair in zip(old_values, values, strict=True) if pair[0] is not pair[1] for item in pair]
+        if not old_captures or any(True for item in changed for _ in helpers_in(item)):
+            old_captures = captures_of(self.function)
+            values = tuple(capture.read() for capture in old_captures)
+        self._found = old_captures, values
+        return self._found
+
+    def _count(self, capture: Capture, key: Any) -> None:
+        seen = self._seen.setdefault(str(capture), set())
+        if key in seen:
+            return
+        seen.add(key)
+        if len(seen) == MANY:
+            message = (
+                f"kernel {self.function.__name__!r} was specialised for {MANY} values of {capture}, which it captures; "
+                "each one is compiled anew, so pass it as an argument if it changes often"
             )
-        if _is_array(value):
-            raise KernelTypeError(
-                f"{name} is an array from outside the kernel ({type(value).__module__.partition('.')[0]}'s "
-                f"{type(value).__name__}); pass it to the kernel as an argument",
-                capture.location,
-            )
+            file, line = (capture.location.file, capture.location.line) if capture.location else ("", 0)
+            warnings.warn_explicit(message, RecompileWarning, file, line)
 
 
-def _is_array(value: Any) -> bool:
-    return not isinstance(value, type | np.generic) and any(hasattr(type(value), name) for name in _ARRAYS)
+MANY = 8
+"""Values of one capture after which a warning says that each of them is compiled."""
 
 
-# Keys.
-
-
-def key_of_value(value: Any, depth: int = 0) -> Any:
-    """A hashable key that is equal for values that mean the same to a kernel.
-
-    Numbers are told apart by type and bits: 1, 1.0 and True differ, and so do 0.0 and -0.0. Of an object, its
-    attributes count too.
-    """
-    if value is None or isinstance(value, str | bytes | Enum):
-        return value
-    if isinstance(value, bool | int | float | np.generic):
-        return type(value), repr(value)
-    if isinstance(value, tuple):
-        return tuple, tuple(key_of_value(item, depth) for item in value)
-    dtype = None if isinstance(value, Builtin) else find_dtype(value)
-    if dtype is not None:
-        return dtype
-    if isinstance(value, Func):
-        return key_of_value(value.function)
-    if isinstance(value, FunctionType):
-        cells = tuple(_cell_key(cell) for cell in value.__closure__ or ())
-        return FunctionType, value.__code__, cells, key_of_value(value.__defaults__)
-    if is_open(value) and depth < _DEEPEST:
-        return _Same(value), tuple((name, key_of_value(item, depth + 1)) for name, item in sorted(vars(value).items()))
-    return _Same(value)
-
-
-_DEEPEST = 3
-
-
-def is_open(value: Any) -> bool:
-    """Whether a value is an object with attributes that may change, handed on as a whole."""
-    if isinstance(value, tuple):
-        return any(map(is_open, value))
-    if isinstance(value, type | ModuleType | FunctionType | Builtin | Func | Enum) or find_dtype(value) is not None:
-        return False
-    return isinstance(getattr(value, "__dict__", None), dict) and not _is_warp(value)
-
-
-def _cell_key(cell: Any) -> Any:
+def _checked_key(capture: Capture, value: Any) -> Any:
     try:
-        value = cell.cell_contents
-    except ValueError:
-        return Missing
-    return key_of_value(value) if not isinstance(value, FunctionType) else value.__code__
+        return key_of_value(value)
+    except TilekitError as error:
+        if capture.function.__module__.partition(".")[0] in sys.stdlib_module_names - {"__main__"}:
+            return id(value)
+        raise type(error)(f"{capture} {error.message}", capture.location) from None
 
 
-class _Same:
-    """Equal only for the same object, which it keeps alive."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.value is self.value
+def reader_of(captures: list[Capture]) -> Callable[[], tuple[Any, ...]]:
+    """A function that reads all values at once, as fast as Python code that names them."""
+    names: dict[str, Any] = {"Missing": Missing}
+    parts = []
+    for index, capture in enumerate(captures):
+        free = capture.function.__code__.co_freevars
+        if capture.name in free:
+            names[f"c{index}"] = (capture.function.__closure__ or ())[free.index(capture.name)]
+            text = f"c{index}.cell_contents"
+        else:
+            names[f"g{index}"] = capture.function.__globals__
+            bound = capture.name in capture.function.__globals__
+            text = f"g{index}[{capture.name!r}]" if bound else f"g{index}.get({capture.name!r}, Missing)"
+            if not bound and capture.chain:
+                text, names[f"c{index}"] = f"c{index}()", capture.read
+                parts.append(text)
+                continue
+        for step, (kind, key) in enumerate(capture.chain):
+            names[f"k{index}_{step}"] = key
+            text += f".{key}" if kind == "attr" else f"[k{index}_{step}]"
+        parts.append(text)
+    return eval(f"lambda: ({''.join(part + ',' for part in parts)})", names)  # type: ignore[no-any-return]

@@ -6,14 +6,13 @@ import ast
 import functools
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, overload
 
-from tilekit.errors import KernelTypeError, Location, RecompileWarning, TilekitError
+from tilekit.errors import KernelTypeError, Location, TilekitError
 from tilekit.frontend.calls import Func
-from tilekit.frontend.captures import Capture, captures_of, is_open, key_of_value, refuse_mutable
+from tilekit.frontend.captures import Captures, captures_of
 from tilekit.frontend.messages import suggestion
 from tilekit.frontend.source import read_source
 from tilekit.frontend.trace import trace
@@ -30,10 +29,6 @@ KERNEL_OPTIONS = (
 )  # fmt: skip
 
 
-MANY_VALUES = 8
-"""Specialisations over one captured value before a warning."""
-
-
 class Kernel:
     """A function that runs once for each block or point of a launch; made by ``@tk.kernel``."""
 
@@ -44,46 +39,19 @@ class Kernel:
         self.parameters = parse_parameters(function, "kernel", variables, functools.partial(_parameter, function))
         self.cache: dict[Any, Any] = {}
         """Compiled forms by specialisation; filled by the runtime."""
-        self.lock = threading.RLock()
         self.launch_plan: Any = None
-        self._captures: list[Capture] | None = None
-        self._values: tuple[Any, ...] = ()
-        self._capture_key: Any = None
-        self._open = False
-        """Whether a captured object's attributes have to be compared at every launch."""
-        self._seen: dict[str, set[Any]] = {}
-        self._warned: set[str] = set()
+        """What the runtime has looked up about the parameters."""
+        self.lock = threading.RLock()
+        self._captures = Captures(function)
         functools.update_wrapper(self, function)
 
-    def capture_key(self) -> Any:
-        """What the outer values that the kernel reads are now; compared by identity with the last launch first."""
-        captures = self._captures
-        if captures is not None and not self._open:
-            values = self._values
-            for index, capture in enumerate(captures):
-                if capture.read() is not values[index]:
-                    break
-            else:
-                return self._capture_key
-        with self.lock:
-            captures = captures_of(self.function)
-            values = tuple(capture.read() for capture in captures)
-            keys = tuple(map(key_of_value, values))
-            self._captures, self._values, self._capture_key = captures, values, keys
-            self._open = any(map(is_open, values))
-            self._count(captures, keys)
-            return keys
+    def capture_key(self) -> int:
+        """A number for what the outer values that the kernel reads are now; the same for values that mean the same.
 
-    def _count(self, captures: list[Capture], keys: tuple[Any, ...]) -> None:
-        """Warn once of an outer value over which the kernel is compiled again and again."""
-        for capture, key in zip(captures, keys, strict=True):
-            seen = self._seen.setdefault(str(capture), set())
-            seen.add(key)
-            if len(seen) > MANY_VALUES and str(capture) not in self._warned:
-                self._warned.add(str(capture))
-                text = f"kernel {self.key!r} was compiled for {len(seen)} values of {capture}; pass it as an argument"
-                place = capture.location or Location(self.function.__code__.co_filename, 1)
-                warnings.warn_explicit(text, RecompileWarning, place.file, place.line)
+        Raises:
+            KernelTypeError: one of them is a list, dict or array.
+        """
+        return self._captures.number()
 
     @property
     def captures(self) -> dict[str, Any]:
@@ -92,7 +60,6 @@ class Kernel:
 
     def trace(self, types: Mapping[str, ArrayType | ScalarType | None], form: LaunchForm) -> Function:
         """The IR for parameters of these types."""
-        refuse_mutable(captures_of(self.function))
         return trace(self.function, types, self.key, self.options, form)
 
     def default_types(

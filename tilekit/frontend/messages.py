@@ -120,8 +120,9 @@ def name_operands(error: TilekitError) -> None:
         called = ast.unparse(node.func).rpartition(".")[2]
         if error.template.startswith(error.builtin.name) and called.isidentifier():
             error.template = error.template.replace(error.builtin.name, called)
+            error.message = error.message.replace(error.builtin.name, called)
     found = list(_arguments(node, error.builtin))
-    if "{" in error.template:
+    if error.template != error.message:
         error.use_names({name: _operand_text(value) for name, value in found if len(ast.unparse(value)) <= _LONGEST})
         return
     error.use_names({})

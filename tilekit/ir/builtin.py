@@ -7,6 +7,7 @@ signature that it needs, and first any of the leading parameters that ``LEADING`
     coerce      types  -> dtypes    the dtype that operands are converted to before anything else
     check       handles -> None     what types cannot tell: aliasing
     ignores     operands -> names   the tile operands that are not read, such as an accumulator scaled by zero
+    warns       target -> warning   a category and text where the target does not do what was asked for
     reference   arrays -> array     what the op means, in NumPy; also the interpreter
     adjoint     values -> values    gradient of each float operand, built from other builtins
     lower       values -> value     rewrites to more concrete builtins ...
@@ -32,6 +33,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tilekit.errors import KernelTypeError, TilekitError
+from tilekit.errors import operand as marked
 from tilekit.ir import handles
 from tilekit.ir.context import Concrete, Context, active, fail
 from tilekit.ir.core import Block, Const, Value, type_of
@@ -49,7 +51,7 @@ from tilekit.ir.operands import (
     operand_of,
     shape_attribute,
 )
-from tilekit.ir.types import ScalarType, TileType, Type, as_dtype
+from tilekit.ir.types import ScalarType, TileType, Type, as_dtype, float64
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
@@ -60,6 +62,7 @@ LEADING: dict[str, tuple[str, ...]] = {
     "coerce": (),
     "check": (),
     "ignores": (),
+    "warns": ("target",),
     "reference": ("machine", "blocks", "types"),
     "adjoint": ("cx", "grad", "value", "result"),
     "lower": ("target", "lane", "lanes"),
@@ -111,6 +114,8 @@ class Properties:
     """Tile operands whose storage the result may take over."""
     carries: bool = False
     """A region whose results are what its blocks yield, one by one."""
+    moves: tuple[str, ...] = ()
+    """Operands of whose elements the result is made, without looking at them."""
     uninitialized: bool = False
     """The result holds nothing yet: reading it before a write is an error."""
 
@@ -209,7 +214,8 @@ class Builtin(Properties):
         """The result on Python numbers alone, again as a Python number."""
         floats = any(isinstance(number, float) for number in numbers)
         data = [float(number) if floats and not isinstance(number, bool) else number for number in numbers]
-        result = self.apply("reference", dict(zip(self.operand_names, data, strict=True)), {})
+        named = dict(zip(self.operand_names, data, strict=True))
+        result = self.apply("reference", named, {}, types=(ScalarType(float64),))
         return result.item() if hasattr(result, "item") else result
 
     def _split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -217,7 +223,7 @@ class Builtin(Properties):
         attrs: dict[str, Any] = {}
         ignored = self.ignored(given, {})
         for name, value in given.items():
-            what = f"{self.spelled}: {{{name}}}" if self.spelled != self.name else f"{self.name}: {name}"
+            what = f"{self.spelled}: {marked(name)}" if self.spelled != self.name else f"{self.name}(): {name}"
             match self.kinds[name]:
                 case Kind.OPERAND:
                     unread = isinstance(value, Tile) and name in ignored
@@ -317,14 +323,17 @@ class Builtin(Properties):
 
     # How a builtin is declared.
 
-    def result(self, rule: Rule) -> Rule:
-        return self._declare("result", rule)
+    def result(self, rule: Rule, names: tuple[str, ...] | None = None) -> Rule:
+        return self._declare("result", rule, names)
 
     def coerce(self, rule: Rule) -> Rule:
         return self._declare("coerce", rule)
 
     def check(self, rule: Rule) -> Rule:
         return self._declare("check", rule)
+
+    def warns(self, rule: Rule) -> Rule:
+        return self._declare("warns", rule)
 
     def ignores(self, rule: Rule) -> Rule:
         return self._declare("ignores", rule)
@@ -352,8 +361,9 @@ class Builtin(Properties):
             missing.append("exactly one of lower / emit")
         return missing
 
-    def _declare(self, kind: str, rule: Rule) -> Rule:
-        names = parameter_names(rule)
+    def _declare(self, kind: str, rule: Rule, names: tuple[str, ...] | None = None) -> Rule:
+        """``names`` for a rule that takes keywords."""
+        names = parameter_names(rule) if names is None else names
         known = {*LEADING[kind], *parameter_names(self.__wrapped__)}
         if unknown := [name for name in names if name not in known]:
             raise TypeError(f"{self.name}.{kind} takes {unknown}, which {self.name} lacks")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.errors import operand as marked
 from tilekit.ir.context import Concrete, active
 from tilekit.ir.core import Const, Value
 from tilekit.ir.handles import Array, Scalar, Tile
@@ -152,7 +153,7 @@ def describe(value: Any) -> str:
     if value is None or isinstance(value, DType):
         return f"the dtype {value!r}" if value is not None else "None"
     if isinstance(value, bool | int | float | str):
-        return f"the {'string' if isinstance(value, str) else type(value).__name__} {value!r}"
+        return f"{value!r} ({with_article('string' if isinstance(value, str) else type(value).__name__)})"
     name = getattr(value, "__name__", None)
     if name is not None:
         return f"the {'class' if isinstance(value, type) else type(value).__name__.lower()} {name}"
@@ -217,13 +218,13 @@ def common_dtype(named: Mapping[str, Any], where: str) -> ScalarType:
             if _rank(type.dtype) < _rank(first.dtype):
                 narrow = (name, type, first)
             raise KernelTypeError(
-                f"{where} needs one dtype: {{{first_name}}} is {first.dtype.name} but {{{name}}} is {type.dtype.name}; "
+                f"{where} needs one dtype: {marked(first_name)} is {first.dtype.name} but {marked(name)} is {type.dtype.name}; "
                 f"cast one of them, as in {_cast_text(*narrow)}"
             )
     if not first.dtype.is_float and any(t.dtype.is_float for t in named.values()):
         literal = next(n for n, t in named.items() if t.dtype.is_float)
         raise KernelTypeError(
-            f"{where} needs one dtype: {{{first_name}}} is {first.dtype.name} but {{{literal}}} is a float; "
+            f"{where} needs one dtype: {marked(first_name)} is {first.dtype.name} but {marked(literal)} is a float; "
             f"cast one of them, as in {_cast_text(first_name, first, ScalarType(float32))}"
         )
     return ScalarType(first.dtype)
@@ -236,7 +237,7 @@ def _rank(dtype: DType) -> tuple[bool, int]:
 
 def _cast_text(name: str, given: Any, wanted: Any) -> str:
     dtype = f"tk.{wanted.dtype.name}"
-    return f"tk.tile_astype({{{name}}}, {dtype})" if isinstance(given, TileType) else f"{dtype}({{{name}}})"
+    return f"tk.tile_astype({marked(name)}, {dtype})" if isinstance(given, TileType) else f"{dtype}({marked(name)})"
 
 
 def convert_constant(given: Const, dtype: DType, where: str) -> Const:
