@@ -112,6 +112,13 @@ def test_extents() -> None:
     assert out.tolist() == [4, 2, 3, 4, 3, 3, 3]
 
 
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_extents_that_no_int32_holds(device: str) -> None:
+    wide = np.broadcast_to(F(1), (2, 2**31, 3))
+    with pytest.raises(KernelIndexError, match="axis 1 of this array has 2147483648 elements"):
+        tk.launch_tiled(extents, dim=1, inputs=[wide, np.zeros(7, np.int32)], block_dim=1, device=device)
+
+
 @pytest.mark.parametrize(
     "dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
 )

@@ -196,14 +196,22 @@ def _extent_result(a: ArrayType, axis: int) -> ScalarType:
     return ScalarType(int32)
 
 
+_TOO_LONG = "axis {axis} of this array has {extent} elements, more than an int32 extent can say"
+
+
 @array_extent.reference
 def _extent_reference(a: Any, axis: int) -> Any:
+    if a.shape[axis] >= 2**31:
+        raise KernelIndexError(_TOO_LONG.format(axis=axis, extent=a.shape[axis]))
     return a.shape[axis]
 
 
 @array_extent.emit
 def _extent_emit(cx: Any, a: str, axis: int) -> str:
-    return f"(tk::i32){a}.shape[{axis}]"
+    extent = f"{a}.shape[{axis}]"
+    with cx.braces(f"if ({extent} > 0x7fffffff)"):
+        cx.record("kIndexError", cx.site(_TOO_LONG), "0", extent, axis)
+    return f"(tk::i32){extent}"
 
 
 OPERATORS["shape"] = array_extent
