@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.codegen.checks import require
 from tilekit.errors import KernelIndexError, KernelTypeError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
@@ -55,11 +56,11 @@ def emit_checks(cx: Any, a: str, index: tuple[str, ...], name: str) -> None:
     """Leave the block with an error where an index is outside, if the target checks indices."""
     if not cx.target.index_checks:
         return
-    site = cx.site(bounds_message(name))
+    text = bounds_message(name)
     for axis, i in enumerate(index):
         extent = f"{a}.shape[{axis}]"
-        with cx.braces(f"if ((tk::u64)(tk::i64)({i}) >= (tk::u64){extent})"):
-            cx.record("kIndexError", site, f"(tk::i64)({i})", extent, axis)
+        inside = f"(tk::u64)(tk::i64)({i}) < (tk::u64){extent}"
+        require(cx, inside, text, "kIndexError", f"(tk::i64)({i})", extent, axis)
 
 
 # Reading.
@@ -209,8 +210,7 @@ def _extent_reference(a: Any, axis: int) -> Any:
 @array_extent.emit
 def _extent_emit(cx: Any, a: str, axis: int) -> str:
     extent = f"{a}.shape[{axis}]"
-    with cx.braces(f"if ({extent} > 0x7fffffff)"):
-        cx.record("kIndexError", cx.site(_TOO_LONG), "0", extent, axis)
+    require(cx, f"{extent} <= 0x7fffffff", _TOO_LONG, "kIndexError", "0", extent, axis)
     return f"(tk::i32){extent}"
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.builtins.views import numbers
+from tilekit.codegen.checks import require
 from tilekit.errors import KernelAssertionError, KernelTypeError, KernelValueError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
@@ -207,9 +208,7 @@ def _assert_reference(cond: Any, message: str) -> None:
 
 @assert_true.emit
 def _assert_emit(cx: Any, cond: str, message: str) -> None:
-    site = cx.site(message.replace("{", "{{").replace("}", "}}"))
-    with cx.braces(f"if (!({cond}))"):
-        cx.record("kAssertionError", site)
+    require(cx, cond, message.replace("{", "{{").replace("}", "}}"), "kAssertionError")
 
 
 def check(cond: Any, message: Any = None) -> None:

@@ -264,6 +264,9 @@ class Tracing:
         if isinstance(target, Array) and symbol in "+-":
             OPERATORS[f"array[]{symbol}="](target, index, value)
             return
+        if isinstance(target, Tile) and symbol in "+-":
+            OPERATORS["tile[]+="](target, index, value if symbol == "+" else -value)
+            return
         old = target[index]
         if isinstance(old, Tile):
             cls.update(symbol, old, value)

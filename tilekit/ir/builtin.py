@@ -110,6 +110,8 @@ class Properties:
     """Tile operands whose storage the result may take over."""
     carries: bool = False
     """A region whose results are what its blocks yield, one by one."""
+    moves: tuple[str, ...] = ()
+    """Operands of whose elements the result is made, without looking at them."""
     uninitialized: bool = False
     """The result holds nothing yet: reading it before a write is an error."""
 
