@@ -176,6 +176,21 @@ def test_inside_control_flow() -> None:
     assert out.tolist() == [1 + 2 + 5 + 1 + 2, 0 + 1 + 2 + 3 + 4]
 
 
+@tk.kernel
+def two_dtypes(a: tk.array1d[float], b: tk.array1d[int], out: tk.array1d[float]):
+    for i in range(b.shape[0]):
+        a[i] = 1.0
+        b[i] = b[i] + 1
+        out[i] = a[i] * 2.0
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_one_memory_under_two_dtypes(device: str) -> None:
+    a, out = np.zeros(40, F), np.zeros(40, F)
+    tk.launch_tiled(two_dtypes, dim=1, inputs=[a, a.view(np.int32), out], block_dim=1, device=device)
+    assert (out == 2 * np.nextafter(F(1), F(2))).all()
+
+
 # Out of bounds.
 
 

@@ -66,7 +66,7 @@ def _tail(ndim: int) -> str:
     return f"""    return true;
 }}
 
-TK_API void {ENTRY}(const tk::Launch* launch, tk::i64 begin, tk::i64 end, char* arena, tk::Error* error)
+TK_API void {ENTRY}(const tk::Launch* TK_RESTRICT launch, tk::i64 begin, tk::i64 end, char* arena, tk::Error* error)
 {{
     const Params p = *(const Params*)(launch + 1);
 {start}    tk::i64 first = tk::coordinate(*launch, begin, {last});

@@ -38,6 +38,7 @@ _FLAGS = (
     "-fno-exceptions",
     "-fno-rtti",
     "-fwrapv",
+    "-fno-strict-aliasing",
     "-shared",
 )
 _FAMILY_FLAGS = {
