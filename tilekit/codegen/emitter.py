@@ -55,8 +55,8 @@ class TileRef:
 class Site:
     """A place in a kernel that can report: a check with its message, or a print with what it shows.
 
-    ``text`` is the message, with ``{index}``, ``{extent}`` and ``{axis}`` for what the kernel recorded; ``render``
-    makes a print's text from the address of its values.
+    ``text`` is the message, with ``{index}``, ``{extent}`` and ``{axis}`` for what the kernel recorded, or empty for a
+    print; ``render`` makes a print's text, or the whole message, from the address of its values.
     """
 
     text: str

@@ -129,6 +129,13 @@ class Expressions(ast.NodeTransformer):
         node.func = support("fn", node.func, at=node.func)
         return node
 
-    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
-        self.generic_visit(node)
-        return node
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        """An f-string: run-time values in it have no text yet."""
+        parts: list[ast.expr] = []
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                spec = ast.Constant("") if part.format_spec is None else self.visit(part.format_spec)
+                items = [self.visit(part.value), ast.Constant(part.conversion), spec]
+                part = place(ast.Tuple(items, ast.Load()), part)
+            parts.append(part)
+        return support("text", *parts, at=node)
