@@ -101,7 +101,7 @@ def _combiner(op: Callable[..., Any], wide: ScalarType) -> Block:
     params = (Value(wide), Value(wide))
     with building() as builder:
         found = function(*map(Scalar, params))
-        datum = found.datum if isinstance(found, Scalar) else constant(found)
+        datum: Any = found.datum if isinstance(found, Scalar) else constant(found)
         if datum is None:
             raise KernelTypeError(f"tile_reduce(): op must return one number, got {describe(found)}")
         if isinstance(datum, Const):
