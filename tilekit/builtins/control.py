@@ -13,7 +13,6 @@ from tilekit.ir.operands import BOOL, Tiles
 from tilekit.ir.types import ScalarType, Type, bool_
 
 
-
 def datum(value: Any, type: ScalarType = BOOL) -> Any:
     """A handle or number as an operand."""
     return value.datum if isinstance(value, Scalar) else Const(type, value)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.builtins.reduce import GROUP, LANES, accumulator, axis_in, in_order, reduced
+from tilekit.builtins.reduce import LANES, accumulator, axis_in, in_order, reduced
 from tilekit.builtins.view_shapes import require_tile
 from tilekit.errors import KernelTypeError, TilekitError
 from tilekit.ir.builtin import builtin
@@ -114,7 +114,7 @@ def _combiner(op: Callable[..., Any], wide: ScalarType) -> Block:
             f"tile_reduce(): op takes two {wide.dtype.name} and must return one, got {datum.type.dtype.name}; "
             f"cast it, as in tk.{wide.dtype.name}(...)"
         )
-    return builder.block(params, (datum,))
+    return builder.block(params, (datum,))  # type: ignore[arg-type]
 
 
 def tile_reduce(op: Callable[..., Any], t: Tile, axis: int | None = None) -> Tile:

@@ -17,7 +17,7 @@ from tilekit.ir.core import Block, Function, Op, Value, free_values, leaves, sub
 from tilekit.ir.gradients import NoGradient, gradient_type, has_gradient
 from tilekit.ir.handles import OPERATORS, Array, wrap
 from tilekit.ir.program import Program
-from tilekit.ir.types import ArrayType, ScalarType, Type
+from tilekit.ir.types import ArrayType, ScalarType
 from tilekit.passes.activity import (
     carried_params,
     carried_results,
@@ -164,7 +164,7 @@ class Adjoint:
         """A zero gradient for an operand."""
         operand = self.op.operands[name]
         assert isinstance(operand, Value)
-        return wrap(zero_of(gradient_type(operand.type)))
+        return wrap(zero_of(gradient_type(operand.type)))  # type: ignore[arg-type]
 
     @staticmethod
     def widen(value: Any) -> Any:

@@ -122,4 +122,3 @@ def _carried(value: Value, loop: Op) -> KernelNotImplementedError:
         "iteration; only sums over iterations are differentiated",
         loop.location,
     )
-
