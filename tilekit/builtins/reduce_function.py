@@ -101,7 +101,7 @@ def _combiner(op: Callable[..., Any], wide: ScalarType) -> Block:
     params = (Value(wide), Value(wide))
     with building() as builder:
         found = function(*map(Scalar, params))
-        datum = found.datum if isinstance(found, Scalar) else constant(found)
+        datum: Any = found.datum if isinstance(found, Scalar) else constant(found)
         if datum is None:
             raise KernelTypeError(f"tile_reduce(): op must return one number, got {describe(found)}")
         if isinstance(datum, Const):
@@ -114,7 +114,7 @@ def _combiner(op: Callable[..., Any], wide: ScalarType) -> Block:
             f"tile_reduce(): op takes two {wide.dtype.name} and must return one, got {datum.type.dtype.name}; "
             f"cast it, as in tk.{wide.dtype.name}(...)"
         )
-    return builder.block(params, (datum,))  # type: ignore[arg-type]
+    return builder.block(params, (datum,))
 
 
 def tile_reduce(op: Callable[..., Any], t: Tile, axis: int | None = None) -> Tile:

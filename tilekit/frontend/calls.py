@@ -17,7 +17,7 @@ import numpy as np
 from tilekit.errors import KernelNotImplementedError, KernelSyntaxError, KernelTypeError, TilekitError, TilekitWarning
 from tilekit.frontend import joins
 from tilekit.frontend.source import Source, is_registered, locate, read_source, register_code
-from tilekit.frontend.syntax import FACTORY, rewrite_function
+from tilekit.frontend.syntax import FACTORY, closure_names, rewrite_function
 from tilekit.ir.builtin import REGISTRY, Builtin
 from tilekit.ir.context import Concrete, active, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
@@ -192,8 +192,8 @@ class Rewritten:
         self.source = source
 
     def bind(self, function: FunctionType, support: Any) -> Callable[..., Any]:
-        cells = [_cell_value(cell) for cell in function.__closure__ or ()]
-        bound: FunctionType = self.factory(support, *cells)
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        bound: FunctionType = self.factory(support, *(_cell_value(cells[name]) for name in closure_names(function)))
         bound.__defaults__ = function.__defaults__
         bound.__kwdefaults__ = function.__kwdefaults__
         return bound

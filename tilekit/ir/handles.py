@@ -339,6 +339,8 @@ def unwritten(type: Type, made_at: Location | None, index: tuple[int, ...] | Non
 def _in_place(symbol: str) -> Any:
     def call(self: Tile, other: Any) -> Tile:
         result = OPERATORS[symbol](self, other)
+        if result.shape != self.shape:
+            raise fail(KernelTypeError(f"{self.type} {symbol}= gives {result.type}, which does not fit in its place"))
         if result.dtype != self.dtype:
             raise fail(KernelTypeError(f"{self.type} {symbol}= gives {result.type}; cast the right side"))
         self.assign(result.read())
@@ -348,7 +350,8 @@ def _in_place(symbol: str) -> Any:
 
 
 for _symbol, _method in {
-    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "&": "and", "|": "or", "^": "xor",
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
+    "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
 }.items():  # fmt: skip
     setattr(Tile, f"__i{_method}__", _in_place(_symbol))
 
