@@ -16,13 +16,9 @@ from tilekit.ir.types import ScalarType, TileType, int32
 from tilekit.ir.views import ViewMap
 
 
-def _numbers(map: ViewMap, offset: Any) -> Any:
+def numbers(map: ViewMap, offset: Any) -> Any:
     """The element numbers that a view names."""
-    steps = [np.arange(extent) * stride for extent, stride in zip(map.shape, map.strides, strict=True)]
-    grid = np.asarray(map.offset + (0 if offset is None else int(offset)))
-    for step in steps:
-        grid = grid[..., None] + step
-    return grid
+    return map.numbers(0 if offset is None else int(offset))
 
 
 def _check_reach(base: TileType, map: ViewMap, name: str) -> None:
@@ -46,7 +42,7 @@ def _view_result(base: TileType, offset: ScalarType | None, map: ViewMap) -> Til
 
 @view_of.reference
 def _view_reference(base: Any, offset: Any, map: ViewMap) -> Any:
-    return base.reshape(-1)[_numbers(map, offset)]
+    return base.reshape(-1)[numbers(map, offset)]
 
 
 @view_of.emit
@@ -92,7 +88,7 @@ def _check_writable(base: TileType, map: ViewMap, known: bool) -> None:
 @view_replace.reference
 def _replace_reference(base: Any, value: Any, offset: Any, map: ViewMap) -> Any:
     result = base.copy().reshape(-1)
-    result[_numbers(map, offset)] = value
+    result[numbers(map, offset)] = value
     return result.reshape(base.shape)
 
 
@@ -134,7 +130,7 @@ def _fill_result(base: TileType, offset: ScalarType | None, map: ViewMap) -> Til
 @view_fill.reference
 def _fill_reference(base: Any, value: Any, offset: Any, map: ViewMap) -> Any:
     result = base.copy().reshape(-1)
-    result[_numbers(map, offset)] = value
+    result[numbers(map, offset)] = value
     return result.reshape(base.shape)
 
 
@@ -199,11 +195,7 @@ element_write.coerce(_fill_coerce)
 element_write.result(_fill_result)
 element_write.reference(_fill_reference)
 element_write.emit(_fill_emit)
-
-
-@element_write.ignores
-def _write_ignores() -> tuple[str, ...]:
-    return ("base",)
+element_write.ignores(_write_ignores)
 
 
 @builtin(operator="element+=", reuses=("base",))
@@ -225,7 +217,7 @@ def _add_result(base: TileType, value: ScalarType, offset: ScalarType | None, ma
 @element_add.reference
 def _add_reference(base: Any, value: Any, offset: Any, map: ViewMap) -> Any:
     result = base.copy().reshape(-1)
-    number = _numbers(map, offset)
+    number = numbers(map, offset)
     result[number] = np.add(result[number], value)
     return result.reshape(base.shape)
 

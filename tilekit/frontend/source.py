@@ -123,6 +123,11 @@ def register_code(code: CodeType, function: str) -> None:
             register_code(constant, function)
 
 
+def is_registered(code: CodeType) -> bool:
+    """Whether code was compiled from rewritten source."""
+    return id(code) in _codes
+
+
 def _place(code: CodeType, instruction: int, line: int) -> Location:
     found = _positions.get(id(code))
     if found is None:

@@ -25,6 +25,12 @@
 #else
 #define TK_COLD static __attribute__((noinline, unused))
 #endif
+// A function over a whole tile: on the CPU one copy serves all its calls, which keeps unrolled kernels quick to compile.
+#ifdef TK_CUDA
+#define TK_TILE TK_FN
+#else
+#define TK_TILE static __attribute__((noinline, unused))
+#endif
 #define TK_RESTRICT __restrict__
 
 // 1 where a fused multiply-add is one instruction; elsewhere fma() computes the same bits, slowly.
@@ -113,7 +119,7 @@ struct Error {
     i32 lane;
     i32 claimed;
 };
-enum ErrorKind { kNoError = 0, kIndexError = 1 };
+enum ErrorKind { kNoError = 0, kIndexError = 1, kAssertionError = 2, kValueError = 4 };
 
 // True for exactly one caller per error record: the one that may fill it.
 TK_FN bool claim(Error* err)

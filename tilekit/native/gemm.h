@@ -233,7 +233,7 @@ TK_FN void gemm_rows(const A& a, const B& b, const C& c, const O& out, Acc alpha
 // any sign, also 0) are template arguments. c may be out, and is not read if beta == 0; a and b must not overlap out.
 template <int M, int N, int K, class Acc, class TA, int AS0, int AS1, class TB, int BS0, int BS1, class TC, int CS0,
           int CS1, class TO, int OS0, int OS1>
-TK_COLD void gemm(Team team, const TA* a, const TB* b, const TC* c, TO* out, Acc alpha, Acc beta)
+TK_TILE void gemm(Team team, const TA* a, const TB* b, const TC* c, TO* out, Acc alpha, Acc beta)
 {
     static_assert(is_same<Acc, f32>::value || is_same<Acc, f64>::value, "products are summed in f32 or f64");
 #ifdef TK_CUDA

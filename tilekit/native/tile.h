@@ -86,7 +86,7 @@ template <int... Dims> TK_FN i64 tile_row(const i64 (&stride)[sizeof...(Dims)], 
 // dst = the array's elements at offset + (0 .. Dims), zero where that is outside the array. dst has these element
 // strides; offsets may be any 64-bit numbers, the array's strides any bytes.
 template <class T, int... Dims>
-TK_FN void load_strided(Team team, T* TK_RESTRICT dst, const i64 (&dst_stride)[sizeof...(Dims)],
+TK_TILE void load_strided(Team team, T* TK_RESTRICT dst, const i64 (&dst_stride)[sizeof...(Dims)],
                         const Array<T, sizeof...(Dims)>& a, const i64 (&offset)[sizeof...(Dims)])
 {
     typedef Shape<Dims...> S;
@@ -120,7 +120,7 @@ TK_FN void load_strided(Team team, T* TK_RESTRICT dst, const i64 (&dst_stride)[s
 }
 // The same into a dense row-major tile.
 template <class T, int... Dims>
-TK_FN void load(Team team, T* TK_RESTRICT dst, const Array<T, sizeof...(Dims)>& a,
+TK_TILE void load(Team team, T* TK_RESTRICT dst, const Array<T, sizeof...(Dims)>& a,
                 const i64 (&offset)[sizeof...(Dims)])
 {
     i64 stride[sizeof...(Dims)];
@@ -130,7 +130,7 @@ TK_FN void load(Team team, T* TK_RESTRICT dst, const Array<T, sizeof...(Dims)>& 
 
 // The array's elements at offset + (0 .. Dims) = src, which has these element strides; elements outside are dropped.
 template <class T, int... Dims>
-TK_FN void store_strided(Team team, const T* TK_RESTRICT src, const i64 (&src_stride)[sizeof...(Dims)],
+TK_TILE void store_strided(Team team, const T* TK_RESTRICT src, const i64 (&src_stride)[sizeof...(Dims)],
                          const Array<T, sizeof...(Dims)>& a, const i64 (&offset)[sizeof...(Dims)])
 {
     typedef Shape<Dims...> S;
@@ -161,7 +161,7 @@ TK_FN void store_strided(Team team, const T* TK_RESTRICT src, const i64 (&src_st
 }
 // The same from a dense row-major tile.
 template <class T, int... Dims>
-TK_FN void store(Team team, const T* TK_RESTRICT src, const Array<T, sizeof...(Dims)>& a,
+TK_TILE void store(Team team, const T* TK_RESTRICT src, const Array<T, sizeof...(Dims)>& a,
                  const i64 (&offset)[sizeof...(Dims)])
 {
     i64 stride[sizeof...(Dims)];

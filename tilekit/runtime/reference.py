@@ -61,14 +61,30 @@ def run_function(
 ) -> None:
     """Run every block of a launch of a traced function; ``data`` are NumPy arrays and scalars by name."""
     lanes = block_dim if runs_lanes(function, tiled) else None
+    run_blocks(_lowered(function, lanes), data, grid, block_dim, tiled, lanes)
+
+
+def _lowered(function: Function, lanes: int | None) -> Function:
     if lanes is not None:
         check_lanes(function)
     lowered = form_lanes(function, lanes)
     verify(lowered)
+    return lowered
+
+
+def run_blocks(
+    lowered: Function,
+    data: Mapping[str, Any],
+    grid: tuple[int, ...],
+    block_dim: int,
+    tiled: bool,
+    lanes: int | None,
+) -> None:
+    """Run every block of a function without lanes of its own, as ``form_lanes`` leaves it."""
     if tiled or lanes is None:
         blocks = np.ndindex(*grid)
     else:
-        blocks = np.ndindex(whole_blocks(function.name, grid, math.prod(grid), lanes))
+        blocks = np.ndindex(whole_blocks(lowered.name, grid, math.prod(grid), lanes))
     for block in blocks:
         interpret(lowered, data, Machine(block, grid, block_dim, points=not tiled))
 
