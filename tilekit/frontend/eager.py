@@ -54,6 +54,7 @@ class Running(Tracing):
     def __init__(self, forms: Forms) -> None:
         self.forms = forms
         self.joins = forms.joins
+        self._bound: dict[FunctionType, Callable[..., Any]] = {}
         self.path: Path = ()
         self.apart = 0
         """How many pieces of control flow the running lane is in that others may not be in."""
@@ -63,10 +64,14 @@ class Running(Tracing):
 
     def bind(self, function: FunctionType) -> Callable[..., Any]:
         """The eager form of a function; the function itself where it is compile-time Python only."""
-        try:
-            return self.forms.of(function).bind(function, self)
-        except (KernelSyntaxError, SyntaxError):
-            return function
+        found = self._bound.get(function)
+        if found is None:
+            try:
+                found = self.forms.of(function).bind(function, self)
+            except (KernelSyntaxError, SyntaxError):
+                found = function
+            self._bound[function] = found
+        return found
 
     # Overriding a static method, because what a call means depends on the running kernel.
     def fn(self, function: Any) -> Any:  # type: ignore[override]
