@@ -59,6 +59,8 @@ class Running(Tracing):
         self.apart = 0
         """How many pieces of control flow the running lane is in that others may not be in."""
         self._base = 0
+        self.step: Callable[[str], object] | None = None
+        """Waits for the other lanes, where they take turns."""
         self.follows = bool(self.joins.needed or forms.apart)
         """Whether the path matters: some variable takes a dtype that its literals do not have, or lanes part."""
 
@@ -93,6 +95,11 @@ class Running(Tracing):
     def part(self, depth: int) -> None:
         """From here on the lane is in so many pieces of the function that other lanes may not be in."""
         self.apart = self._base + depth
+
+    def meet(self) -> None:
+        """Wait for the other lanes before they may take different ways."""
+        if self.step is not None and not self.apart:
+            self.step("a statement")
 
     # Tests.
 

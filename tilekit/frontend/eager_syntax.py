@@ -71,6 +71,11 @@ class EagerStatements(Statements):
         """A statement that tells the lane how deep it is; none where lanes never part."""
         return [hide(lambda at: ast.Expr(self._depth(at)))] if self.apart else []
 
+    def before(self, node: ast.AST) -> list[ast.stmt]:
+        """A statement where all lanes meet before they part."""
+        meets = self.parts(node) and not self.depth
+        return [hide(lambda at: ast.Expr(support("meet", at=at)))] if meets else []
+
     def _depth(self, at: ast.AST) -> ast.expr:
         return support("part", known(self.depth, at), at=at)
 
@@ -142,7 +147,8 @@ class EagerStatements(Statements):
         test = self._test(node.test)
         body = self.inside(node, node.body, site)
         orelse = self.inside(node, node.orelse, site) if node.orelse else []
-        return [ast.copy_location(ast.If(test, body, orelse), node), *self.at_depth(), *self.join(site)]
+        joined = ast.copy_location(ast.If(test, body, orelse), node)
+        return [*self.before(node), joined, *self.at_depth(), *self.join(site)]
 
     def _test(self, test: ast.expr) -> ast.expr:
         return support("truth", self.visit(test), at=test)
@@ -154,13 +160,13 @@ class EagerStatements(Statements):
         arguments = (known(site, node.iter), known(jumps, node.iter))
         items = support("iterate", self.visit(node.iter), *arguments, at=node.iter)
         loop = ast.For(node.target, items, self._iteration(node, site), self.join(site))
-        return [ast.copy_location(loop, node), *self.at_depth()]
+        return [*self.before(node), ast.copy_location(loop, node), *self.at_depth()]
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
         self.refuse_else(node)
         site = self.named("loop", node)
         loop = ast.While(self._test(node.test), self._iteration(node, site), self.join(site))
-        return [ast.copy_location(loop, node), *self.at_depth()]
+        return [*self.before(node), ast.copy_location(loop, node), *self.at_depth()]
 
     def _iteration(self, node: ast.For | ast.While, site: Site) -> list[ast.stmt]:
         return [*self.join(site), *self.inside(node, node.body, site), *self.join(each_of(site))]
@@ -201,11 +207,12 @@ class EagerStatements(Statements):
         """An expression whose parts lanes may take without the others."""
         if not self.parts(node):
             return chosen
+        meets = [] if self.depth else [support("meet", at=node)]
         self.depth += 1
         for name in names:
             setattr(chosen, name, self._after_depth(getattr(chosen, name)))
         self.depth -= 1
-        return self._first([chosen, self._depth(node)], 0, node)
+        return self._first([*meets, chosen, self._depth(node)], len(meets), node)
 
     def _after_depth(self, value: Any) -> Any:
         if isinstance(value, list):

@@ -156,7 +156,8 @@ class Turns:
             turn.release()
         self._done.release()
         thread = self._threads.get(self._running)
-        if isinstance(error, KeyboardInterrupt) and thread is not None and thread.ident is not None:
+        if isinstance(error, KeyboardInterrupt) and thread not in (None, threading.current_thread()):
+            assert thread is not None and thread.ident is not None
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Stopped))
 
 
@@ -167,6 +168,7 @@ class Member:
         self.turns = turns
         self.lane = lane
         self.support = support
+        support.step = self.step
 
     def call(self, builtin: Builtin, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a builtin: together with the other lanes, or alone."""
@@ -177,8 +179,12 @@ class Member:
             given = builtin.bind(args, kwargs)
             return self._meet(builtin.spelled, lambda all: builtin.call((), _merged(builtin, all)), given)
         if tiles and not self.support.apart:
-            self.turns.meet(self.lane, Arrival(builtin.spelled, locate()))
+            self.step(builtin.spelled)
         return self._alone(lambda: builtin.call(args, kwargs))
+
+    def step(self, what: str) -> None:
+        """Wait for the other lanes, to go on by itself."""
+        self.turns.meet(self.lane, Arrival(what, locate()))
 
     def together(self, run: Callable[[], Any], what: str) -> Any:
         """Do something once for all lanes."""
