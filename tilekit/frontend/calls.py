@@ -184,7 +184,7 @@ class Rewritten:
         rewrite: Callable[[Source], ast.Module] = rewrite_function,
     ) -> None:
         source = read_source(function) if source is None else source
-        code = renamed(compile(rewrite(source), source.file, "exec", dont_inherit=True), function)
+        code = around(renamed(compile(rewrite(source), source.file, "exec", dont_inherit=True), function))
         register_code(code, function.__name__)
         namespace: dict[str, Any] = {}
         exec(code, function.__globals__, namespace)
@@ -205,6 +205,14 @@ def renamed(code: CodeType, function: FunctionType) -> CodeType:
     if code.co_name.endswith("comp>") or (code.co_name == "<lambda>" and code.co_argcount):  # the user's own lambda
         return code.replace(co_consts=constants)
     return code.replace(co_consts=constants, co_name=function.__name__, co_qualname=function.__qualname__)
+
+
+def around(code: CodeType, depth: int = 2) -> CodeType:
+    """The code with what stands around the function, the module and the factory, out of debuggers' sight."""
+    if not depth:
+        return code
+    constants = tuple(around(item, depth - 1) if isinstance(item, CodeType) else item for item in code.co_consts)
+    return code.replace(co_consts=constants, co_filename="<tilekit>")
 
 
 class Missing:
