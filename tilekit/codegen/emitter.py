@@ -265,10 +265,9 @@ class Emitter:
     def copy_tiles(self, moves: Sequence[tuple[TileRef, TileRef]]) -> None:
         """Copies between buffers as if at once."""
         needed = [(to, source) for to, source in moves if not (to.buffer is source.buffer and to.map == source.map)]
-        written = {to.buffer for to, _ in needed}
         ready = []
         for to, source in needed:
-            if (source.buffer in written and len(needed) > 1) or source.buffer is to.buffer:
+            if any(written.buffer.overlaps(source.buffer) for written, _ in needed):
                 saved = self.fresh("saved")
                 self.line(f"{source.element} {saved}[{source.type.size}];")
                 copy = TileRef(saved, source.type, ViewMap.identity(source.shape), Buffer(source.type, -1))
