@@ -57,9 +57,7 @@ def emit_checks(cx: Any, a: str, index: tuple[str, ...], name: str) -> None:
         return
     site = cx.site(bounds_message(name))
     for axis, i in enumerate(index):
-        extent = f"{a}.shape[{axis}]"
-        with cx.braces(f"if ((tk::u64)(tk::i64)({i}) >= (tk::u64){extent})"):
-            cx.record("kIndexError", site, f"(tk::i64)({i})", extent, axis)
+        cx.check_index(a, axis, i, site)
 
 
 # Reading.
