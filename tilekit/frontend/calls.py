@@ -16,7 +16,7 @@ import numpy as np
 
 from tilekit.errors import KernelNotImplementedError, KernelSyntaxError, KernelTypeError, TilekitError, TilekitWarning
 from tilekit.frontend import joins
-from tilekit.frontend.source import Source, locate, read_source, register_code
+from tilekit.frontend.source import Source, is_registered, locate, read_source, register_code
 from tilekit.frontend.syntax import FACTORY, rewrite_function
 from tilekit.ir.builtin import REGISTRY, Builtin
 from tilekit.ir.context import Concrete, active, fail
@@ -233,6 +233,8 @@ def rewritten(function: FunctionType) -> Rewritten:
 
 def inlined(function: FunctionType) -> Callable[..., Any]:
     """A helper as a kernel calls it: its rewritten form, or itself where it is compile-time Python only."""
+    if is_registered(function.__code__):  # a lambda or function of the kernel itself
+        return function
 
     def call(*args: Any, **kwargs: Any) -> Any:
         from tilekit.frontend.support import Tracing

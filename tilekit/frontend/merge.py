@@ -276,10 +276,10 @@ def _shown(side: Any) -> str:
 
 
 class CarriedNumber(Slot):
-    def __init__(self, value: Any, guess: ScalarType | None) -> None:
+    def __init__(self, name: str, value: Any, guess: ScalarType | None) -> None:
         super().__init__(value)
         self.type = guess or number_type(value)
-        self.params = [Value(self.type)]
+        self.params = [Value(self.type, name)]
         self.inits = [numeric_operand(undefined(self.type) if value is None else value, self.type)]
 
     def enter(self) -> Any:
@@ -331,11 +331,11 @@ class Produced(Slot):
 class CarriedTile(Slot):
     """A name that iterations bind to other tiles: each iteration starts with a handle of its own."""
 
-    def __init__(self, value: Any, guess: TileType | None) -> None:
+    def __init__(self, name: str, value: Any, guess: TileType | None) -> None:
         super().__init__(value)
         first = undefined(guess) if value is None else value
         self.type = first.type
-        self.params = [Value(first.type)]
+        self.params = [Value(first.type, name)]
         self.inits = [first.read()]
         self.after: Any = None
 
@@ -375,7 +375,7 @@ def _carried_slot(name: str, value: Any, plain: bool, guess: Any) -> Slot:
         guesses = guess if guess is not None else (None,) * len(values)
         return TupleSlot([carried_slot(name, v, plain, g) for v, g in zip(values, guesses, strict=True)])
     if (isinstance(value, Tile) and plain) or (missing and isinstance(guess, TileType)):
-        return CarriedTile(value, guess)
+        return CarriedTile(name, value, guess)
     if missing or (value is not UNBOUND and is_number(value)):
-        return CarriedNumber(value, guess)
+        return CarriedNumber(name, value, guess)
     return Slot(value)

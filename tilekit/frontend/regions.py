@@ -239,6 +239,17 @@ def _types(operand: Any) -> Any:
 # Loops.
 
 
+def tile_names(bodies: tuple[Body, ...]) -> dict[Tile, str]:
+    """What the variables that bodies read call the tiles they hold, for errors."""
+    found: dict[Tile, str] = {}
+    for body in bodies:
+        for name, cell in zip(body.__code__.co_freevars, body.__closure__ or (), strict=True):
+            value = Cells._get(cell)
+            if isinstance(value, Tile):
+                found.setdefault(value.base, name)
+    return found
+
+
 class Loop:
     """Traces a loop's body, again where a carried literal turns out to need another dtype."""
 
@@ -250,6 +261,7 @@ class Loop:
         self.before = self.cells.read()
         self.tiles = Snapshot.take()
         self.region = _region_name("loop")
+        self.tile_names = tile_names(bodies)
         self.guesses: dict[str, ScalarType] = {}
 
     def trace(self, step: Callable[[list[Value]], list[Any]], lead: list[Any]) -> tuple[Block, list[Any], list[Slot]]:
@@ -271,7 +283,7 @@ class Loop:
     ) -> tuple[Block, list[Any], list[Slot]] | None:
         slots = {name: self._slot(name, value) for name, value in self.before.items()}
         leading = [Value(item.type) for item in lead]
-        held = [Value(tile.type) for tile, _ in self.tiles.tiles]
+        held = [Value(tile.type, self.tile_names.get(tile, "")) for tile, _ in self.tiles.tiles]
         with building() as builder:
             for (tile, _), param in zip(self.tiles.tiles, held, strict=True):
                 tile.rebind(param)
@@ -321,7 +333,9 @@ class Loop:
         if better is None:
             return False
         if self.guesses.get(name) == better:
-            raise fail(KernelTypeError(f"{shown_name(name)} changes its dtype in every iteration; cast it to one dtype"))
+            raise fail(
+                KernelTypeError(f"{shown_name(name)} changes its dtype in every iteration; cast it to one dtype")
+            )
         self.guesses[name] = better
         return True
 

@@ -48,7 +48,7 @@ from tilekit.ir.operands import (
     operand_of,
     shape_attribute,
 )
-from tilekit.ir.types import ScalarType, TileType, Type, as_dtype
+from tilekit.ir.types import ScalarType, TileType, Type, as_dtype, float64
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
@@ -110,6 +110,8 @@ class Properties:
     """Tile operands whose storage the result may take over."""
     carries: bool = False
     """A region whose results are what its blocks yield, one by one."""
+    moves: tuple[str, ...] = ()
+    """Operands of whose elements the result is made, without looking at them."""
     uninitialized: bool = False
     """The result holds nothing yet: reading it before a write is an error."""
 
@@ -190,7 +192,8 @@ class Builtin(Properties):
         """The result on Python numbers alone, again as a Python number."""
         floats = any(isinstance(number, float) for number in numbers)
         data = [float(number) if floats and not isinstance(number, bool) else number for number in numbers]
-        result = self.apply("reference", dict(zip(self.operand_names, data, strict=True)), {})
+        named = dict(zip(self.operand_names, data, strict=True))
+        result = self.apply("reference", named, {}, types=(ScalarType(float64),))
         return result.item() if hasattr(result, "item") else result
 
     def _split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -296,8 +299,8 @@ class Builtin(Properties):
 
     # How a builtin is declared.
 
-    def result(self, rule: Rule) -> Rule:
-        return self._declare("result", rule)
+    def result(self, rule: Rule, names: tuple[str, ...] | None = None) -> Rule:
+        return self._declare("result", rule, names)
 
     def coerce(self, rule: Rule) -> Rule:
         return self._declare("coerce", rule)
@@ -331,8 +334,9 @@ class Builtin(Properties):
             missing.append("exactly one of lower / emit")
         return missing
 
-    def _declare(self, kind: str, rule: Rule) -> Rule:
-        names = parameter_names(rule)
+    def _declare(self, kind: str, rule: Rule, names: tuple[str, ...] | None = None) -> Rule:
+        """``names`` for a rule that takes keywords."""
+        names = parameter_names(rule) if names is None else names
         known = {*LEADING[kind], *parameter_names(self.__wrapped__)}
         if unknown := [name for name in names if name not in known]:
             raise TypeError(f"{self.name}.{kind} takes {unknown}, which {self.name} lacks")

@@ -1,4 +1,4 @@
-"""Which values can carry a gradient: those that depend on the contents of arrays, and those that a result depends on."""
+"""Which values can carry a gradient: they depend on what arrays hold, and a result depends on them."""
 
 from __future__ import annotations
 

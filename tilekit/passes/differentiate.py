@@ -164,7 +164,7 @@ class Adjoint:
         """A zero gradient for an operand."""
         operand = self.op.operands[name]
         assert isinstance(operand, Value)
-        return wrap(zero_of(gradient_type(operand.type)))
+        return wrap(zero_of(gradient_type(operand.type)))  # type: ignore[arg-type]
 
     @staticmethod
     def widen(value: Any) -> Any:

@@ -1,0 +1,74 @@
+"""Runs kernels and their adjoints in the interpreter, and compares gradients with central differences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tilekit.frontend.kernel import Kernel
+from tilekit.ir.context import LaunchForm
+from tilekit.ir.core import Function
+from tilekit.ir.interpret import Machine, interpret
+from tilekit.ir.types import ArrayType, ScalarType, find_dtype
+from tilekit.ir.verify import verify
+from tilekit.passes.differentiate import differentiate
+
+STEP = 1e-6
+
+
+def traced(kernel: Kernel, arguments: Mapping[str, Any]) -> Function:
+    """The IR of a kernel for these arguments."""
+    types: dict[str, Any] = {}
+    for name, value in arguments.items():
+        dtype = find_dtype(np.asarray(value).dtype)
+        types[name] = ArrayType(dtype, value.ndim) if isinstance(value, np.ndarray) else ScalarType(dtype)
+    return kernel.trace(types, LaunchForm())
+
+
+def run(fn: Function, arguments: Mapping[str, Any], grid: tuple[int, ...] = (1,)) -> None:
+    """Run every block, in order; arrays are written in place."""
+    for block in np.ndindex(*grid):
+        interpret(fn, arguments, Machine(block=block, grid=grid))
+
+
+def gradients(fn: Function, arguments: Mapping[str, Any], seeds: Mapping[str, Any], grid: tuple[int, ...]) -> Any:
+    """The gradient of ``sum(seed * output)`` in each array."""
+    program = differentiate(fn)
+    found = {
+        f"adj_{name}": seeds[name].copy() if name in seeds else np.zeros_like(value)
+        for name, value in arguments.items()
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    }
+    for launch in program.launches:
+        verify(launch.function)
+        run(launch.function, {**arguments, **found}, grid)
+    return {name.removeprefix("adj_"): array for name, array in found.items()}
+
+
+def check_gradient(
+    kernel: Kernel, arguments: Mapping[str, Any], outputs: tuple[str, ...], grid: tuple[int, ...] = (1,)
+) -> dict[str, Any]:
+    """Compare the gradient of every input array, along one random direction each, with a central difference."""
+    rng = np.random.default_rng(7)
+    fn = traced(kernel, arguments)
+    verify(fn)
+    seeds = {name: rng.standard_normal(arguments[name].shape) for name in outputs}
+    found = gradients(fn, {**arguments, **{name: arguments[name].copy() for name in outputs}}, seeds, grid)
+    inputs = [n for n, v in arguments.items() if isinstance(v, np.ndarray) and v.dtype.kind == "f" and n not in outputs]
+    assert inputs
+
+    def loss(changed: Mapping[str, Any]) -> float:
+        state = {**arguments, **{name: np.zeros_like(arguments[name]) for name in outputs}, **changed}
+        run(fn, state, grid)
+        return float(sum(np.sum(seeds[name] * state[name]) for name in outputs))
+
+    for name in inputs:
+        direction = rng.standard_normal(arguments[name].shape)
+        ahead, behind = (loss({name: arguments[name] + sign * STEP * direction}) for sign in (1, -1))
+        exact, numeric = float(np.sum(found[name] * direction)), (ahead - behind) / (2 * STEP)
+        np.testing.assert_allclose(exact, numeric, rtol=1e-6, atol=1e-7, err_msg=name)
+    for name in outputs:
+        assert arguments[name].shape == found[name].shape
+    return found

@@ -1,0 +1,85 @@
+"""Integers as sums of multiples of values: what an offset is, in terms of loop indices and grid coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilekit.ir.core import Block, Const, Op, Value, walk
+from tilekit.ir.types import ScalarType
+
+
+@dataclass(frozen=True)
+class Affine:
+    """``constant + sum(factor * value)``.
+
+    Example:
+        >>> str((Affine(2) + 3) * 4)
+        '20'
+    """
+
+    constant: int = 0
+    terms: Mapping[Value, int] = field(default_factory=dict)
+
+    def factor(self, value: Value) -> int:
+        """How much a step of ``value`` adds."""
+        return self.terms.get(value, 0)
+
+    def __add__(self, other: Any) -> Affine:
+        other = _as_affine(other)
+        values = dict.fromkeys((*self.terms, *other.terms))
+        terms = {value: self.factor(value) + other.factor(value) for value in values}
+        return Affine(self.constant + other.constant, {value: by for value, by in terms.items() if by})
+
+    def __mul__(self, other: Any) -> Affine:
+        other = _as_affine(other)
+        if self.terms and other.terms:
+            raise TypeError("a product of two run-time integers is not affine")
+        scaled, by = (self, other.constant) if not other.terms else (other, self.constant)
+        return Affine(scaled.constant * by, {value: f * by for value, f in scaled.terms.items()} if by else {})
+
+    def __neg__(self) -> Affine:
+        return self.__mul__(-1)
+
+    def __sub__(self, other: Any) -> Affine:
+        return self + -_as_affine(other)
+
+    def __rsub__(self, other: Any) -> Affine:
+        return -self + other
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __str__(self) -> str:
+        parts = [f"{by}*{value.hint or 'v'}" for value, by in self.terms.items()]
+        return " + ".join([*parts, *([str(self.constant)] if self.constant or not parts else [])])
+
+
+def _as_affine(value: Any) -> Affine:
+    return value if isinstance(value, Affine) else Affine(int(value))
+
+
+def definitions(block: Block) -> dict[Value, Op]:
+    """The op that defines each value in a block and the blocks inside it."""
+    return {result: op for op in walk(block) for result in op.results}
+
+
+def affine_of(operand: Any, defined: Mapping[Value, Op]) -> Affine:
+    """An integer operand as an affine sum of values that are not sums themselves.
+
+    An op's reference rule is run on affine numbers: one that only adds and scales gives an affine number again.
+    """
+    if isinstance(operand, Const):
+        return Affine(int(operand.value))
+    op = defined.get(operand)
+    integers = op is not None and all(isinstance(v.type, ScalarType) and v.type.dtype.is_integer for v in op.inputs())
+    if op is not None and op.builtin.elementwise and integers:
+        given = {name: affine_of(item, defined) for name, item in op.operands.items()}
+        try:
+            found = op.builtin.apply("reference", given, op.attrs, types=tuple(v.type for v in op.results))
+        except (TypeError, ValueError):
+            found = None
+        if isinstance(found, Affine):
+            return found
+    return Affine(0, {operand: 1})
