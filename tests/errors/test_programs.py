@@ -100,7 +100,9 @@ def test_quality(case):
     kind, _, text = case.expected.partition(": ")
     assert issubclass(getattr(tk.errors, kind), tk.errors.TilekitError)
     assert case.expected.endswith(text) and len(text) > 20
-    assert not re.search(r"__\w+|\bSSA\b|\bdatum\b|<class|object at 0x|NoneType|'Scalar'|'Tile'|'Array'|map_elements", text)
+    assert not re.search(
+        r"__\w+|\bSSA\b|\bdatum\b|<class|object at 0x|NoneType|'Scalar'|'Tile'|'Array'|map_elements", text
+    )
     if f"{case.file}:" in text:
         with contextlib.suppress(StopIteration):
             caret = next(line for line in text.splitlines() if set(line.strip()) == {"^"})

@@ -18,11 +18,7 @@ from tilekit.ir.views import ViewMap
 
 def numbers(map: ViewMap, offset: Any) -> Any:
     """The element numbers that a view names."""
-    steps = [np.arange(extent) * stride for extent, stride in zip(map.shape, map.strides, strict=True)]
-    grid = np.asarray(map.offset + (0 if offset is None else int(offset)))
-    for step in steps:
-        grid = grid[..., None] + step
-    return grid
+    return map.numbers(0 if offset is None else int(offset))
 
 
 def _check_reach(base: TileType, map: ViewMap, name: str) -> None:
@@ -221,7 +217,7 @@ def _add_result(base: TileType, value: ScalarType, offset: ScalarType | None, ma
 @element_add.reference
 def _add_reference(base: Any, value: Any, offset: Any, map: ViewMap) -> Any:
     result = base.copy().reshape(-1)
-    number = _numbers(map, offset)
+    number = numbers(map, offset)
     result[number] = np.add(result[number], value)
     return result.reshape(base.shape)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tilekit.codegen.emitter import Emitter, Site
 from tilekit.codegen.storage import Storage
 from tilekit.codegen.target import Target
@@ -9,10 +11,8 @@ from tilekit.codegen.text import cpp_type
 from tilekit.ir.core import Function
 from tilekit.ir.types import ArrayType
 
-HEADERS = (
-    "base.h", "half.h", "cast.h", "fma.h", "scalar.h", "bits.h", "math.h", "special.h", "array.h", "atomic.h",
-    "tile.h", "gemm.h", "launch.h",
-)  # fmt: skip
+NATIVE = Path(__file__).parents[1] / "native"
+HEADERS = tuple(sorted(path.name for path in NATIVE.glob("*.h") if path.name != "vector.h"))
 ENTRY = "tk_launch"
 
 

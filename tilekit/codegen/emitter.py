@@ -199,7 +199,7 @@ class Emitter:
     def record(self, kind: str, site: int, index: str = "0", extent: str = "0", axis: int = 0) -> None:
         """Report an error at a site and leave the block."""
         line = self.op.location.line if self.op is not None and self.op.location is not None else 0
-        where = f"{line}, block, {index}, {extent}, {axis}, {site}, {self.lane}"
+        where = f"{line}, block, {index}, {extent}, {axis}, {site}, {self.lane_name}"
         self.line(f"tk::record(error, tk::{kind}, {where});")
         self.line("return false;")
 

@@ -7,6 +7,7 @@ signature that it needs, and first any of the leading parameters that ``LEADING`
     coerce      types  -> dtypes    the dtype that operands are converted to before anything else
     check       handles -> None     what types cannot tell: aliasing
     ignores     operands -> names   the tile operands that are not read, such as an accumulator scaled by zero
+    warns       target -> warning   a category and text where the target does not do what was asked for
     reference   arrays -> array     what the op means, in NumPy; also the interpreter
     adjoint     values -> values    gradient of each float operand, built from other builtins
     lower       values -> value     rewrites to more concrete builtins ...
@@ -59,6 +60,7 @@ LEADING: dict[str, tuple[str, ...]] = {
     "coerce": (),
     "check": (),
     "ignores": (),
+    "warns": ("target",),
     "reference": ("machine", "blocks", "types"),
     "adjoint": ("cx", "grad", "value", "result"),
     "lower": ("target", "lane", "lanes"),
@@ -307,6 +309,9 @@ class Builtin(Properties):
 
     def check(self, rule: Rule) -> Rule:
         return self._declare("check", rule)
+
+    def warns(self, rule: Rule) -> Rule:
+        return self._declare("warns", rule)
 
     def ignores(self, rule: Rule) -> Rule:
         return self._declare("ignores", rule)

@@ -9,12 +9,20 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tilekit.codegen.emitter import Site
-from tilekit.errors import KernelAssertionError, KernelIndexError, TilekitError, UninitializedError
+from tilekit.errors import (
+    KernelAssertionError,
+    KernelIndexError,
+    KernelValueError,
+    TilekitError,
+    UninitializedError,
+)
 
 if TYPE_CHECKING:
     from tilekit.runtime.cpu import Generated
 
-_KINDS: dict[int, type[TilekitError]] = {1: KernelIndexError, 2: KernelAssertionError, 3: UninitializedError}
+_KINDS: dict[int, type[TilekitError]] = {
+    1: KernelIndexError, 2: KernelAssertionError, 3: UninitializedError, 4: KernelValueError,
+}  # fmt: skip
 
 
 class Record(ctypes.Structure):

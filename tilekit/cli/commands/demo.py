@@ -21,7 +21,7 @@ from tilekit.cli.text import seconds, table
 from tilekit.errors import FallbackWarning, TilekitError
 from tilekit.examples import first_gemm
 from tilekit.runtime import nvidia, toolchain
-from tilekit.runtime.launch import INTERPRET
+from tilekit.runtime.interpreter import INTERPRET
 from tilekit.runtime.program import compile_kernel
 
 ROUNDS = 5
