@@ -21,6 +21,7 @@ from tilekit.ir.types import DType, ScalarType, bfloat16, bool_
 from tilekit.ir.views import ViewMap
 
 __all__ = ["printf"]
+GROUP = "Debugging"
 
 
 @dataclass(frozen=True)

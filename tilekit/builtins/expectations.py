@@ -10,6 +10,7 @@ from tilekit.ir.handles import OPERATORS, Scalar
 from tilekit.ir.operands import constant
 
 __all__ = ["expect_eq", "expect_near", "expect_neq"]
+GROUP = "Debugging"
 
 
 def _expect(name: str, a: Any, b: Any, failed: Any, expected: str, more: str = "") -> None:
