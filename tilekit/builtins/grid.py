@@ -37,8 +37,8 @@ def _coordinate_reference(machine: Machine, axis: int) -> Any:
 
 
 @coordinate.emit
-def _coordinate_emit(cx: Any, axis: int) -> str:
-    return cx.coordinate(axis)  # type: ignore[no-any-return]
+def _coordinate_emit(cx: Any, results: Any, axis: int) -> None:
+    cx.scalars[results[0]] = cx.coordinate(axis)
 
 
 @builtin(lane=True)

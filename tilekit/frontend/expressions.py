@@ -143,13 +143,20 @@ class Expressions(ast.NodeTransformer):
         node.func = support("fn", node.func, at=node.func)
         return node
 
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        """An f-string: run-time values in it have no text yet."""
+        parts: list[ast.expr] = []
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                spec = ast.Constant("") if part.format_spec is None else self.visit(part.format_spec)
+                items = [self.visit(part.value), ast.Constant(part.conversion), spec]
+                part = place(ast.Tuple(items, ast.Load()), part)
+            parts.append(part)
+        return support("text", *parts, at=node)
+
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         """``name.attribute`` of an outer name: of the module ``warp``, tilekit's attribute is meant."""
         self.generic_visit(node)
         if isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Load) and node.value.id not in self.local:
             return support("attr", node.value, place(ast.Constant(node.attr), node), at=node)
-        return node
-
-    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
-        self.generic_visit(node)
         return node

@@ -145,7 +145,7 @@ _located: dict[tuple[int, ...], Location | None] = {}
 _outermost: set[int] = set()
 
 
-def outermost(function: FunctionType) -> None:
+def outermost(function: Any) -> None:
     """Note that what called ``function`` is no part of a kernel."""
     _outermost.add(id(function.__code__))
 
@@ -167,6 +167,16 @@ def locate(frame: FrameType | None = None) -> Location | None:
     if place not in _located:
         _located[place] = _chain(iter(frames))
     return _located[place]
+
+
+def called_by_kernel() -> bool:
+    """Whether a kernel runs this call, and no debugger that looks into one."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and id(frame.f_code) not in _codes:
+        if frame.f_globals.get("__name__", "").partition(".")[0] != "tilekit":
+            return False
+        frame = frame.f_back
+    return frame is not None
 
 
 def _chain(frames: Iterator[tuple[CodeType, int, int]]) -> Location | None:

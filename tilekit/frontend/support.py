@@ -239,6 +239,11 @@ class Tracing:
         )
 
     @staticmethod
+    def text(*parts: Any) -> Any:
+        """An f-string."""
+        return OPERATORS["f-string"](*parts)
+
+    @staticmethod
     def assert_(test: Any, message: Callable[[], Any]) -> None:
         known = truth(test)
         if known is True:
