@@ -7,6 +7,7 @@ import enum
 import inspect
 import sys
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from tilekit import builtins
@@ -41,7 +42,8 @@ def find(name: str) -> Any:
         found = getattr(warp_arrays, name)
     if found is None:
         if name not in warp_names.names():
-            known = [*_functions(), *warp_names.names(), *vars(sys.modules["tilekit"])]
+            here = [name for name, value in vars(sys.modules["tilekit"]).items() if not isinstance(value, ModuleType)]
+            known = [*_functions(), *warp_names.names(), *here]
             close = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean `{close[0]}`?" if close else ""
             raise KernelAttributeError(f"tilekit has no {name!r}{hint}")

@@ -11,6 +11,7 @@ from tilekit.errors import KernelTypeError
 from tilekit.ir.builtin import Builtin, builtin, parameter_names
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.interpret import conform_elements
+from tilekit.ir.operands import with_article
 from tilekit.ir.types import ScalarType, bool_
 
 Number = Scalar | Tile
@@ -40,8 +41,10 @@ def need(type: ScalarType, kinds: str, name: str) -> ScalarType:
         KernelTypeError: it is of another kind.
     """
     if type.dtype.kind not in kinds:
-        wanted = " or ".join({"b": "bool", "i": "integer", "u": "unsigned", "f": "floating"}[kind] for kind in kinds)
-        raise KernelTypeError(f"{name} needs {wanted} operands, got {type.dtype.name}")
+        names = {"b": "bools", "i": "integers", "u": "integers", "f": "floats"}
+        wanted = "numbers" if kinds == "iuf" else " or ".join(dict.fromkeys(names[kind] for kind in kinds))
+        hint = "; convert it with int(...)" if type.dtype.kind == "b" else ""
+        raise KernelTypeError(f"{name} needs {wanted}, got {with_article(type.dtype.name)}{hint}")
     return type
 
 
