@@ -209,6 +209,7 @@ _same_type(neg)
 _same_type(pos)
 neg.reference(lambda x: np.negative(x))
 pos.reference(lambda x: x)
+pos.emit(lambda x: x)
 neg.adjoint(lambda grad: {"x": lambda: -grad})
 pos.adjoint(lambda grad: {"x": grad})
 

@@ -109,11 +109,11 @@ def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bo
 class CpuKernel:
     """A compiled kernel: packs arguments and runs blocks."""
 
-    def __init__(self, generated: Generated, library: Path, block_dim: int) -> None:
+    def __init__(self, generated: Generated, library: Path, block_dim: int, entry: str = ENTRY) -> None:
         self.generated = generated
         self.library = library
         self.block_dim = block_dim
-        self.entry: Callable[..., None] = Entry((ENTRY, ctypes.CDLL(str(library))))
+        self.entry: Callable[..., None] = Entry((entry, ctypes.CDLL(str(library))))
         self.types = {name: value.type for name, value in generated.function.params.items()}
         self.packer = struct.Struct("".join(map(_format, self.types.values())))
         self.arena = generated.arena + 64
