@@ -39,7 +39,7 @@ class Library:
     def run(self, number: int, arguments: Mapping[str, Any], grid: tuple[int, ...] = (1,)) -> None:
         """Run one function over a grid; arrays are written in place."""
         generated = self.generated[number]
-        kernel = cpu.CpuKernel(generated, self.path, 1, entry=f"{ENTRY}_{number}")
+        kernel = cpu.CpuKernel(generated, self.path, Target(), entry=f"{ENTRY}_{number}")
         values: list[Any] = []
         for name, value in generated.function.params.items():
             given = arguments[name]

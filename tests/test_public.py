@@ -33,6 +33,10 @@ def test_every_public_name_is_documented_once() -> None:
     assert [entry.name for entry in documented() if not entry.doc] == []
 
 
+def test_families_name_their_group() -> None:
+    assert [entry.name for entry in documented() if entry.group == "Other"] == []
+
+
 def test_groups_are_not_torn_apart() -> None:
     groups = [entry.group for entry in documented()]
     starts = [group for before, group in zip([None, *groups], groups, strict=False) if group != before]

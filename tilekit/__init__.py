@@ -56,6 +56,8 @@ from tilekit.ir.types import (
     uint64 as uint64,
 )
 from tilekit.public import find, listed
+from tilekit.runtime.launch import Launch as Launch
+from tilekit.runtime.launch import launch as launch
 from tilekit.runtime.launch import launch_tiled as launch_tiled
 
 

@@ -102,7 +102,7 @@ def documented() -> list[Documented]:
     """
     groups: dict[str, list[Documented]] = {}
     for name, value in _functions().items():
-        group = getattr(value, "group", None) or sys.modules[value.__module__].GROUP
+        group = str(getattr(value, "group", None) or getattr(sys.modules[value.__module__], "GROUP", "Other"))
         parameters = getattr(value, "signature", None) or inspect.signature(value)
         entry = Documented(name, group, parameters, inspect.cleandoc(value.__doc__ or ""))
         groups.setdefault(group, []).append(entry)

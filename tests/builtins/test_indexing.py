@@ -230,5 +230,5 @@ def runtime_slice(a: tk.array2d[float], i: int, x: tk.array2d[float]):
 
 
 def test_slice_bounds_are_constants():
-    with pytest.raises(KernelTypeError, match="bounds of a slice must be compile-time constants.*tk.tile_view"):
+    with pytest.raises(KernelTypeError, match=r"bounds of a slice must be compile-time constants.*tk\.tile_view"):
         tk.launch_tiled(runtime_slice, dim=1, inputs=[A, 1], outputs=[out(6, 8)])

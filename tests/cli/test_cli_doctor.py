@@ -24,7 +24,7 @@ def test_as_a_program() -> None:
 
 
 def test_every_extra_has_a_purpose() -> None:
-    extras = {requirement.extra for requirement in installed.requirements()} - {""}
+    extras = {requirement.extra for requirement in installed.requirements()}
     assert extras == set(doctor.NEEDED_FOR)
 
 
@@ -75,19 +75,28 @@ def test_gpus(
     assert "CUDA comes with the next release" in printed
 
 
+def test_a_missing_base_package_is_a_problem(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "missing", lambda extra: ["" if extra else "warp-lang"])
+    assert main(["doctor"]) == 1
+    assert "problem: missing packages that tilekit needs: warp-lang" in capsys.readouterr().out
+
+
 def test_packages_in_a_checkout_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installed, "DISTRIBUTION", "tilekit-lang")
-    monkeypatch.setattr(installed.importlib.metadata, "requires", missing)
-    monkeypatch.setattr(installed.importlib.metadata, "version", missing)
+    monkeypatch.setattr(installed.importlib.metadata, "requires", absent)
+    monkeypatch.setattr(installed.importlib.metadata, "version", absent)
     found = installed.requirements()
     assert installed.Requirement("numpy", "") in found
     assert installed.Requirement("ziglang", "cpu") in found
     assert not [item for item in found if item.name == "tilekit-lang"]
+    assert installed.missing("cpu") == ["ziglang"]
     assert installed.version().endswith("(not installed: run from its folder)")
     monkeypatch.setattr(installed, "CHECKOUT", Path(__file__).parent / "none.toml")
     assert installed.requirements() == []
     assert installed.install_command("cpu") == "python -m pip install 'tilekit-lang[cpu]'"
 
 
-def missing(name: str) -> None:
+def absent(name: str) -> None:
     raise installed.importlib.metadata.PackageNotFoundError(name)

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import re
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tilekit.ir.builtin import REGISTRY
+from tilekit.ir.handles import OPERATORS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -32,6 +36,16 @@ def expected_output(code: str) -> str:
     for block in re.findall(r"^print\(.*\n((?:#.*\n)+)", code, flags=re.MULTILINE):
         printed += [line.removeprefix("#").removeprefix(" ") for line in block.splitlines()]
     return "\n".join(printed)
+
+
+@pytest.fixture(autouse=True)
+def forget_declarations() -> Iterator[None]:
+    """A builtin that a page declares is gone after it."""
+    kept = dict(REGISTRY), dict(OPERATORS)
+    yield
+    for table, before in zip((REGISTRY, OPERATORS), kept, strict=True):
+        table.clear()
+        table.update(before)
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def logic(a, b):
     x = 1 if a == 1 and b == 1 else 0
     y = 1 if a == 1 or b == 1 else 0
     z = 1 if not (a == 1) else 0
-    w = 1 if (not a and b) or (a and not b) else 0
+    w = 1 if not a and b or a and not b else 0
     return x, y, z, w
 
 
@@ -258,7 +258,7 @@ def loop_variable_afterwards(n):
 @on((3, 4))
 def bounds_are_read_once(n, m):
     total = 0
-    for _i in range(n):
+    for i in range(n):
         n = n + m
         total += n
     return total, n

@@ -26,7 +26,7 @@ def gemm(a: tk.array2d[float], b: tk.array2d[float], out: tk.array2d[float], n: 
 def branch(a: tk.array2d[float], b: tk.array2d[float], out: tk.array2d[float], n: int):
     acc = tk.tile_load(a, shape=(8, 8))
     if n > 3:
-        tk.tile_matmul(acc, acc, acc)
+        acc += tk.tile_matmul(acc, acc)
     else:
         acc += 1.0
     tk.tile_store(out, acc)

@@ -10,6 +10,7 @@ import numpy as np
 from tilekit.errors import KernelTypeError
 from tilekit.ir.builtin import Builtin, builtin, parameter_names
 from tilekit.ir.handles import Scalar, Tile
+from tilekit.ir.interpret import conform_elements
 from tilekit.ir.types import ScalarType, bool_
 
 Number = Scalar | Tile
@@ -44,19 +45,14 @@ def need(type: ScalarType, kinds: str, name: str) -> ScalarType:
     return type
 
 
-def _same_type(declared: Builtin, kinds: str = "iuf") -> None:
+def same_type(declared: Builtin, kinds: str = "iuf") -> None:
+    """Give a builtin the result rule "the type of the first operand, which must be of these kinds"."""
     first = parameter_names(declared.__wrapped__)[0]
 
-    if first == "a":
+    def rule(**types: ScalarType) -> ScalarType:
+        return need(types[first], kinds, declared.spelled)
 
-        @declared.result
-        def _result_a(a: ScalarType) -> ScalarType:
-            return need(a, kinds, declared.spelled)
-    else:
-
-        @declared.result
-        def _result_x(x: ScalarType) -> ScalarType:
-            return need(x, kinds, declared.spelled)
+    declared.result(rule, (first,))
 
 
 @elementwise("+", unify=("a", "b"))
@@ -126,7 +122,7 @@ def mod(a: Number, b: Number) -> Number:
 
 
 for _declared in (add, sub, mul, div, floordiv, mod):
-    _same_type(_declared)
+    same_type(_declared)
 
 
 def _truncated(a: Any, b: Any) -> Any:
@@ -152,10 +148,10 @@ def _div(a: Any, b: Any) -> Any:
 
 
 @floordiv.reference
-def _floordiv(a: Any, b: Any) -> Any:
+def _floordiv(a: Any, b: Any, types: Any) -> Any:
     if _is_integer(a, b):
         return np.where(np.equal(b, 0), 0, np.floor_divide(a, np.where(np.equal(b, 0), np.ones_like(b), b)))
-    return np.floor(np.divide(a, b))
+    return np.floor(conform_elements(np.divide(a, b), types[0].dtype))  # the quotient is rounded first
 
 
 @mod.reference
@@ -205,8 +201,8 @@ def pos(x: Number) -> Number:
     """
 
 
-_same_type(neg)
-_same_type(pos)
+same_type(neg)
+same_type(pos)
 neg.reference(lambda x: np.negative(x))
 pos.reference(lambda x: x)
 pos.emit(lambda x: x)

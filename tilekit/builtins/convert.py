@@ -16,7 +16,7 @@ GROUP = "Conversion"
 
 
 @builtin(group=GROUP, operator="cast", elementwise=True)
-def cast(x: Scalar | Tile, dtype: DTypeLike) -> Scalar | Tile:
+def cast(a: Scalar | Tile, dtype: DTypeLike) -> Scalar | Tile:
     """Convert a number or a tile to another dtype: floats truncate to integers, integers wrap.
 
     Example:
@@ -27,23 +27,23 @@ def cast(x: Scalar | Tile, dtype: DTypeLike) -> Scalar | Tile:
 
 
 @cast.result
-def _result(x: ScalarType, dtype: DType) -> ScalarType:
+def _result(a: ScalarType, dtype: DType) -> ScalarType:
     return ScalarType(dtype)
 
 
 @cast.reference
-def _reference(x: Any, dtype: DType, types: Any) -> Any:
-    return conform(x, ScalarType(dtype))
+def _reference(a: Any, dtype: DType) -> Any:
+    return conform(a, ScalarType(dtype))
 
 
 @cast.emit
-def _emit(cx: Any, x: str, dtype: DType) -> str:
-    return f"tk::cast<{cx.scalar(ScalarType(dtype))}>({x})"
+def _emit(cx: Any, a: str, dtype: DType) -> str:
+    return f"tk::cast<{cx.scalar(ScalarType(dtype))}>({a})"
 
 
 @cast.adjoint
 def _adjoint(grad: Any) -> dict[str, Any]:
-    return {"x": grad}
+    return {"a": grad}
 
 
 def convert(value: Any, dtype: DType) -> Any:

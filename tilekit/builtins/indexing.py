@@ -111,8 +111,21 @@ def write_index(t: Tile, index: Any, value: Any) -> None:
         raise fail(error) from None
 
 
+def add_to_element(t: Tile, index: Any, value: Any) -> None:
+    """``t[index] += value``."""
+    try:
+        part = part_of(t, index)
+        if part.shape:
+            part += value
+        else:
+            part.add(value)
+    except TilekitError as error:
+        raise fail(error) from None
+
+
 OPERATORS["tile[]"] = read_index
 OPERATORS["tile[]="] = write_index
+OPERATORS["tile[]+="] = add_to_element
 
 
 def tile_extract(a: Tile, *index: Any) -> Any:

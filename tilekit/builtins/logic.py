@@ -46,9 +46,17 @@ def logical_not(x: Number) -> Number:
     """
 
 
-@elementwise("where", unify=("a", "b"), group=GROUP)
-def where(cond: Number, a: Number, b: Number) -> Number:
-    """``a`` where ``cond`` is true (not zero), else ``b``; both are evaluated.
+@elementwise("where", unify=("value_if_true", "value_if_false"), group=GROUP)
+def where(cond: Number, value_if_true: Number, value_if_false: Number) -> Number:
+    """``value_if_true`` where ``cond`` is true (not zero), else ``value_if_false``; both are evaluated.
+
+    Args:
+        cond: A number or tile.
+        value_if_true: A number or tile.
+        value_if_false: Another of its dtype.
+
+    Returns:
+        Their dtype and shape.
 
     Example:
         >>> import tilekit as tk
@@ -85,8 +93,8 @@ def _where_coerce(cond: ScalarType) -> dict[str, ScalarType]:
 
 
 @where.result
-def _where_result(a: ScalarType) -> ScalarType:
-    return a
+def _where_result(value_if_true: ScalarType) -> ScalarType:
+    return value_if_true
 
 
 logical_and.emit(lambda a, b: f"({a} && {b})")
@@ -97,10 +105,13 @@ logical_not.reference(lambda x: np.logical_not(x))
 
 
 @where.reference
-def _where_reference(cond: Any, a: Any, b: Any) -> Any:
-    return np.where(cond, a, b)
+def _where_reference(cond: Any, value_if_true: Any, value_if_false: Any) -> Any:
+    return np.where(cond, value_if_true, value_if_false)
 
 
 @where.adjoint
 def _where_adjoint(grad: Any, value: Any) -> dict[str, Any]:
-    return {"a": lambda: where(value("cond"), grad, 0.0), "b": lambda: where(value("cond"), 0.0, grad)}
+    return {
+        "value_if_true": lambda: where(value("cond"), grad, 0.0),
+        "value_if_false": lambda: where(value("cond"), 0.0, grad),
+    }

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tilekit.errors import KernelTypeError, KernelValueError
-from tilekit.ir.builtin import builtin
-from tilekit.ir.context import building
+from tilekit.ir.builtin import Builtin, builtin
+from tilekit.ir.context import building, fail
 from tilekit.ir.core import Block, Value
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.operands import Tiles, constant, describe
@@ -82,6 +82,7 @@ def map_function(op: Callable[..., Any], *args: Any) -> Any:
     """Trace ``op`` on one element of each tile, then map it."""
     function = OPERATORS["resolve"](op) if "resolve" in OPERATORS else op
     held = [arg for arg in args if isinstance(arg, Scalar | Tile)]
+    _check_shapes(op, [arg for arg in held if isinstance(arg, Tile)])
     params = {id(arg): Value(ScalarType(arg.dtype)) for arg in held}
     with building() as builder:
         element = function(*(Scalar(params[id(arg)]) if id(arg) in params else arg for arg in args))
@@ -93,6 +94,14 @@ def map_function(op: Callable[..., Any], *args: Any) -> Any:
     operands = tuple(arg.read() if isinstance(arg, Tile) else arg.datum for arg in unique.values())
     branches = any(op.blocks for op in block.ops)
     return map_elements.record({"args": operands}, {"branches": branches}, (block,))
+
+
+def _check_shapes(op: Any, tiles: list[Tile]) -> None:
+    if any(tile.shape != tiles[0].shape for tile in tiles):
+        symbol = op.spelled if isinstance(op, Builtin) else "tile_map"
+        listed = ", ".join(str(tile.type) for tile in tiles)
+        name = f"{symbol}()" if symbol.isidentifier() else symbol
+        raise fail(KernelValueError(f"{name}: the shapes differ: {listed}; tk.tile_broadcast repeats a tile"))
 
 
 OPERATORS["map"] = map_function

@@ -6,15 +6,22 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.builtins.exact import fused
 from tilekit.builtins.logic import where
 from tilekit.builtins.mapping import tile_map
+from tilekit.builtins.overlap import require_apart
 from tilekit.builtins.view_shapes import tile_transpose
-from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.errors import KernelTypeError, KernelValueError, PrecisionWarning
 from tilekit.ir.builtin import builtin
+from tilekit.ir.context import active
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
+from tilekit.ir.notices import warn_once
+from tilekit.ir.operands import describe, known_number
 from tilekit.ir.types import DType, ScalarType, TileType, bfloat16, float32, float64
 
 GROUP = "Linear algebra"
+PRECISIONS = ("default", "tf32")
+TF32 = "tile_matmul(): precision 'tf32' is not available on the CPU; float32 is computed"
 
 
 def accumulator(*dtypes: DType) -> DType:
@@ -37,14 +44,22 @@ def tile_matmul(
 
     Args:
         a: Left factor, of shape ``(m, k)``; float16, bfloat16, float32 or float64.
-        b: Right factor, of shape ``(k, n)``.
-        out: Accumulator, of shape ``(m, n)``; not read where ``beta`` is zero.
-        alpha: Factor of the product, run time or constant.
-        beta: Factor of ``out``, run time or constant.
-        precision: ``"default"``, or ``"tf32"`` for float32 tiles.
+        b: Right factor, of shape ``(k, n)``; its dtype may be another of these.
+        out: Accumulator, of shape ``(m, n)``; float16, float32 or float64. Not read where ``beta`` is zero.
+        alpha: Factor of the product, run time or constant, of any number type.
+        beta: Factor of ``out``, run time or constant, of any number type.
+        precision: ``"default"``, or ``"tf32"`` for float32 tiles; a compile-time constant. The CPU computes float32 in
+            any case, and warns (``PrecisionWarning``).
 
     Returns:
-        None, or a new tile of shape ``(m, n)`` and ``a``'s dtype.
+        None, or a new tile of shape ``(m, n)`` and ``a``'s dtype. Each element is the sum over ``k`` in order, by fused
+        multiply-adds in float32, or in float64 where one of the tiles is float64; it is rounded once to the result's
+        dtype.
+
+    Raises:
+        KernelTypeError: a tile is not floating, ``out`` is bfloat16, or ``"tf32"`` meets other tiles than float32.
+        KernelValueError: a tile has not two axes, ``m``, ``n`` or ``k`` disagree, ``out`` overlaps ``a`` or ``b``, or
+            ``precision`` is unknown.
 
     Example:
         >>> import tilekit as tk
@@ -61,23 +76,62 @@ def _coerce(a: TileType, out: TileType | None) -> dict[str, ScalarType]:
     return {"alpha": scale, "beta": scale}
 
 
+@tile_matmul.ignores
+def _ignores(beta: Any) -> tuple[str, ...]:
+    number = known_number(beta)
+    return ("out",) if number is None or number == 0 else ()
+
+
+@tile_matmul.check
+def _check(a: Tile, b: Tile, out: Tile | None, precision: Any) -> None:
+    if out is not None:
+        require_apart(out, a, "a")
+        require_apart(out, b, "b")
+    context = active()
+    if precision == "tf32" and a.dtype == b.dtype == float32 and (context is None or context.eager):
+        warn_once(PrecisionWarning, TF32, context.location() if context is not None else None)
+
+
+@tile_matmul.warns
+def _warns(target: Any, precision: str) -> tuple[type[Warning], str] | None:
+    return (PrecisionWarning, TF32) if precision == "tf32" and target.is_cpu else None
+
+
+def _check_precision(tiles: dict[str, TileType], precision: Any) -> None:
+    if not isinstance(precision, str) or precision not in PRECISIONS:
+        shown = " or ".join(map(repr, PRECISIONS))
+        raise KernelValueError(
+            f"tile_matmul(): precision must be the compile-time string {shown}, got {describe(precision)}"
+        )
+    if precision == "tf32" and any(tile.dtype != float32 for tile in tiles.values()):
+        listed = ", ".join(f"{name} is a {tile}" for name, tile in tiles.items())
+        raise KernelTypeError(f"tile_matmul(): precision 'tf32' needs float32 tiles, but {listed}")
+
+
 @tile_matmul.result
 def _result(a: TileType, b: TileType, out: TileType | None, precision: str) -> TileType:
-    for name, tile in (("a", a), ("b", b), ("out", out)):
-        if tile is not None and not tile.dtype.is_float:
-            raise KernelTypeError(f"tile_matmul: {name} is a {tile}; matrix products need floating tiles")
-        if tile is not None and len(tile.shape) != 2:
-            raise KernelValueError(f"tile_matmul: {name} is a {tile}; matrix products need two axes")
+    tiles = {"a": a, "b": b} if out is None else {"a": a, "b": b, "out": out}
+    for name, tile in tiles.items():
+        if not tile.dtype.is_float:
+            raise KernelTypeError(
+                f"tile_matmul(): {name} is a {tile}; matrix products need floating tiles, "
+                f"as in tk.tile_astype({name}, tk.float32)"
+            )
+        if len(tile.shape) != 2:
+            raise KernelValueError(
+                f"tile_matmul(): {name} is a {tile}; matrix products need two axes, as tk.tile_reshape gives"
+            )
+    _check_precision(tiles, precision)
     if a.shape[1] != b.shape[0]:
-        raise KernelValueError(f"tile_matmul: K differs: a is a {a} and b is a {b}; a.shape[1] must equal b.shape[0]")
+        raise KernelValueError(f"tile_matmul(): K differs: a is a {a} and b is a {b}; a.shape[1] must equal b.shape[0]")
     shape = (a.shape[0], b.shape[1])
     if out is None:
         return TileType(a.dtype, shape)
     if out.shape != shape:
-        raise KernelValueError(f"tile_matmul: out is a {out}, but a {a} times a {b} has shape {shape}")
+        raise KernelValueError(f"tile_matmul(): out is a {out}, but a {a} times a {b} has shape {shape}")
     if out.dtype == bfloat16:
         raise KernelTypeError(
-            "tile_matmul: out is bfloat16, which cannot accumulate; use a float32 accumulator and "
+            "tile_matmul(): out is bfloat16, which cannot accumulate; use a float32 accumulator and "
             "tk.tile_astype(out, tk.bfloat16) at the store"
         )
     return out
@@ -87,10 +141,12 @@ def _result(a: TileType, b: TileType, out: TileType | None, precision: str) -> T
 def _reference(a: Any, b: Any, out: Any, alpha: Any, beta: Any, types: Any) -> Any:
     dtypes = [np.dtype(x.dtype).name for x in (a, b, types[0].dtype.numpy.type())]
     wide = np.float64 if "float64" in dtypes else np.float32
-    product = wide(alpha) * (a.astype(wide) @ b.astype(wide))
-    if out is None or beta == 0:
-        return product
-    return product + wide(beta) * out.astype(wide)
+    total = np.zeros(types[0].shape, wide)
+    left, right = a.astype(wide), b.astype(wide)
+    for k in range(a.shape[1]):
+        total = fused(left[:, k, None], right[None, k], total)
+    product = wide(alpha) * total
+    return product if out is None or beta == 0 else product + wide(beta) * out.astype(wide)
 
 
 @tile_matmul.emit

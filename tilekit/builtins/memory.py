@@ -10,7 +10,7 @@ import numpy as np
 from tilekit.errors import KernelTypeError, KernelValueError
 from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.handles import Array, Tile
-from tilekit.ir.interpret import from_memory, to_memory
+from tilekit.ir.interpret import from_memory, stored
 from tilekit.ir.operands import Index, Shape
 from tilekit.ir.types import ArrayType, TileType
 
@@ -150,14 +150,7 @@ def _store_result(a: ArrayType, t: TileType, offset: tuple[Any, ...]) -> None:
 @tile_store.reference
 def _store_reference(a: Any, t: Any, offset: tuple[Any, ...]) -> None:
     inside, part = windows(a, t.shape, offset)
-    a[inside] = _stored(t[part], a)
-
-
-def _stored(values: Any, a: Any) -> Any:
-    from tilekit.ir.types import bfloat16
-
-    is_bits = a.dtype.itemsize == 2 and values.dtype == np.float32
-    return to_memory(values, bfloat16, a.dtype) if is_bits else values
+    a[inside] = stored(t[part], a)
 
 
 @tile_store.emit

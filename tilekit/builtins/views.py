@@ -16,13 +16,9 @@ from tilekit.ir.types import ScalarType, TileType, int32
 from tilekit.ir.views import ViewMap
 
 
-def _numbers(map: ViewMap, offset: Any) -> Any:
+def numbers(map: ViewMap, offset: Any) -> Any:
     """The element numbers that a view names."""
-    steps = [np.arange(extent) * stride for extent, stride in zip(map.shape, map.strides, strict=True)]
-    grid = np.asarray(map.offset + (0 if offset is None else int(offset)))
-    for step in steps:
-        grid = grid[..., None] + step
-    return grid
+    return map.numbers(0 if offset is None else int(offset))
 
 
 def _check_reach(base: TileType, map: ViewMap, name: str) -> None:
@@ -32,7 +28,7 @@ def _check_reach(base: TileType, map: ViewMap, name: str) -> None:
             raise KernelValueError(f"{name}: a view {map} reaches outside a {base}")
 
 
-@builtin(operator="view", view=True)
+@builtin(operator="view", view=True, moves=("base",))
 def view_of(base: Tile, offset: Scalar | None, map: ViewMap) -> Tile:
     """The elements of a tile that a map names, under another shape."""
 
@@ -46,7 +42,7 @@ def _view_result(base: TileType, offset: ScalarType | None, map: ViewMap) -> Til
 
 @view_of.reference
 def _view_reference(base: Any, offset: Any, map: ViewMap) -> Any:
-    return base.reshape(-1)[_numbers(map, offset)]
+    return base.reshape(-1)[numbers(map, offset)]
 
 
 @view_of.emit
@@ -69,7 +65,7 @@ def _view_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, Any
     return {"base": base}
 
 
-@builtin(operator="view=", reuses=("base",), cooperative=True)
+@builtin(operator="view=", reuses=("base",), moves=("base", "value"), cooperative=True)
 def view_replace(base: Tile, value: Tile, offset: Scalar | None, map: ViewMap) -> Tile:
     """A tile with the elements that a map names replaced by those of another tile."""
 
@@ -92,7 +88,7 @@ def _check_writable(base: TileType, map: ViewMap, known: bool) -> None:
 @view_replace.reference
 def _replace_reference(base: Any, value: Any, offset: Any, map: ViewMap) -> Any:
     result = base.copy().reshape(-1)
-    result[_numbers(map, offset)] = value
+    result[numbers(map, offset)] = value
     return result.reshape(base.shape)
 
 
@@ -113,7 +109,7 @@ def _replace_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, 
     }
 
 
-@builtin(operator="view=number", reuses=("base",), cooperative=True)
+@builtin(operator="view=number", reuses=("base",), moves=("base", "value"), cooperative=True)
 def view_fill(base: Tile, value: Scalar, offset: Scalar | None, map: ViewMap) -> Tile:
     """A tile with the elements that a map names replaced by one number."""
 
@@ -134,7 +130,7 @@ def _fill_result(base: TileType, offset: ScalarType | None, map: ViewMap) -> Til
 @view_fill.reference
 def _fill_reference(base: Any, value: Any, offset: Any, map: ViewMap) -> Any:
     result = base.copy().reshape(-1)
-    result[_numbers(map, offset)] = value
+    result[numbers(map, offset)] = value
     return result.reshape(base.shape)
 
 
@@ -185,3 +181,50 @@ def _index_emit(cx: Any, index: str, extent: int, span: int, wrap: bool, axis: i
         ok = f"(tk::u64){wrapped} <= (tk::u64){extent - span}"
         require(cx, ok, text, "kIndexError", given, str(extent), axis)
     return f"(tk::i32){wrapped}"
+
+
+# Single elements: one lane writes them without the others.
+
+
+@builtin(operator="element=", reuses=("base",), moves=("base", "value"))
+def element_write(base: Tile, value: Scalar, offset: Scalar | None, map: ViewMap) -> Tile:
+    """A tile with one element replaced by a number."""
+
+
+element_write.coerce(_fill_coerce)
+element_write.result(_fill_result)
+element_write.reference(_fill_reference)
+element_write.emit(_fill_emit)
+element_write.ignores(_write_ignores)
+
+
+@builtin(operator="element+=", reuses=("base",))
+def element_add(base: Tile, value: Scalar, offset: Scalar | None, map: ViewMap) -> Tile:
+    """A tile with a number added to one element; where several lanes add, each counts."""
+
+
+element_add.coerce(_fill_coerce)
+
+
+@element_add.result
+def _add_result(base: TileType, value: ScalarType, offset: ScalarType | None, map: ViewMap) -> TileType:
+    if base.dtype.kind == "b":
+        raise KernelTypeError(f"a number cannot be added to an element of a {base}")
+    _check_writable(base, map, offset is None)
+    return base
+
+
+@element_add.reference
+def _add_reference(base: Any, value: Any, offset: Any, map: ViewMap) -> Any:
+    result = base.copy().reshape(-1)
+    number = numbers(map, offset)
+    result[number] = np.add(result[number], value)
+    return result.reshape(base.shape)
+
+
+@element_add.emit
+def _add_emit(cx: Any, results: Any, base: Any, value: str, offset: str | None, map: ViewMap) -> None:
+    target = cx.tile(results[0])
+    cx.copy_tiles([(target, base)])
+    element = cx.viewed(target, map, offset).at(())
+    cx.line(f"{element} = tk::add({element}, {value});")

@@ -72,6 +72,11 @@ def _declared() -> Iterator[Requirement]:
             yield Requirement(name.group(), extra.group(1) if extra else "")
 
 
+def missing(extra: str) -> list[str]:
+    """What an extra names and is not installed; ``""`` is what every install has."""
+    return [item.name for item in requirements() if item.extra == extra and item.version() is None]
+
+
 def install_command(extra: str) -> str:
     """What to type to install an extra: from the checkout where this is one, else from the index."""
     return (

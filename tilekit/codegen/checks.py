@@ -7,8 +7,5 @@ from typing import Any
 
 def require(cx: Any, ok: str, text: str, kind: str, index: str = "0", extent: str = "0", axis: int = 0) -> None:
     """Emit a check of the condition ``ok``; ``text`` is the message, with ``{index}``, ``{extent}`` and ``{axis}``."""
-    location = cx.op.location if cx.op is not None else None
-    place = f"{location.line if location is not None else 0}, block, {index}, {extent}, {axis}, {cx.site(text)}, 0"
     with cx.braces(f"if (!({ok}))"):
-        cx.line(f"tk::record(error, tk::{kind}, {place});")
-        cx.line("return false;")
+        cx.record(kind, cx.site(text), index, extent, axis)

@@ -77,7 +77,7 @@ class Emitter:
         self.tiles: dict[Value, TileRef] = {}
         self.op: Op | None = None
         self.sites: list[Site] = []
-        self.lane = "0"
+        self.lane_name = "0"
         """The lane that runs the current line, as an expression."""
         self._count = 0
         self._line: Location | None = None
@@ -102,9 +102,9 @@ class Emitter:
     @contextmanager
     def in_lane(self, name: str) -> Iterator[None]:
         """What is emitted inside runs in the lane of that number."""
-        outer, self.lane = self.lane, name
+        outer, self.lane_name = self.lane_name, name
         yield
-        self.lane = outer
+        self.lane_name = outer
 
     def coordinate(self, axis: int) -> str:
         """Coordinate ``axis`` of the block or point, -1 for its linear index, as int32."""
@@ -195,6 +195,13 @@ class Emitter:
         """The call of the native function that is named like the op."""
         assert self.op is not None
         return f"tk::{self.op.builtin.name}({', '.join(self._operands.values())})"
+
+    def record(self, kind: str, site: int, index: str = "0", extent: str = "0", axis: int = 0) -> None:
+        """Report an error at a site and leave the block."""
+        line = self.op.location.line if self.op is not None and self.op.location is not None else 0
+        where = f"{line}, block, {index}, {extent}, {axis}, {site}, {self.lane_name}"
+        self.line(f"tk::record(error, tk::{kind}, {where});")
+        self.line("return false;")
 
     def alias(self, value: Value, base: TileRef, map: ViewMap, offset: str | None) -> None:
         """Let a value name other elements of a base's storage."""

@@ -202,7 +202,7 @@ class Rewritten:
 def renamed(code: CodeType, function: FunctionType) -> CodeType:
     """The code with the user's function name on all that was made of it, as tracebacks show it."""
     constants = tuple(renamed(item, function) if isinstance(item, CodeType) else item for item in code.co_consts)
-    if code.co_name.endswith("comp>"):
+    if code.co_name.endswith("comp>") or (code.co_name == "<lambda>" and code.co_argcount):  # the user's own lambda
         return code.replace(co_consts=constants)
     return code.replace(co_consts=constants, co_name=function.__name__, co_qualname=function.__qualname__)
 

@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 import ast
-import builtins
+import dis
+import operator
+import sys
+import threading
+import warnings
 from collections.abc import Callable, Iterator
-from enum import Enum
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
-import numpy as np
-
-from tilekit.errors import TilekitError
+from tilekit.errors import Location, RecompileWarning, TilekitError
 from tilekit.frontend.calls import Func, Rewritten, rewritten
-from tilekit.frontend.scopes import assigned_names
-from tilekit.ir.builtin import Builtin
-from tilekit.ir.types import find_dtype
+from tilekit.frontend.capture_keys import Missing, is_mutable, key_of_value
 
 Chain = tuple[tuple[str, Any], ...]
 """Steps from a name to the value that is used: ``("attr", "TILE")`` or ``("item", "bias")``."""
 
 
-class Missing:
-    """The value of a name that is not bound."""
-
-
 class Capture:
     """One outer name of one function with the attributes and constant subscripts that follow it."""
 
-    __slots__ = ("chain", "function", "name", "read_root")
+    __slots__ = ("chain", "function", "location", "name", "read_root")
 
-    def __init__(self, function: FunctionType, name: str, chain: Chain) -> None:
+    def __init__(self, function: FunctionType, name: str, chain: Chain, location: Location | None = None) -> None:
         self.function = function
         self.name = name
         self.chain = chain
+        self.location = location
         self.read_root = _root_reader(function, name)
 
     def read(self) -> Any:
@@ -69,25 +65,28 @@ def _root_reader(function: FunctionType, name: str) -> Callable[[], Any]:
 def captures_of(function: FunctionType) -> list[Capture]:
     """What a function and the helpers it names read from outside."""
     found: list[Capture] = []
-    seen: set[Any] = set()
+    seen: set[FunctionType] = set()
     waiting = [function]
     while waiting:
         current = waiting.pop()
-        if current.__code__ in seen:
+        if current in seen:
             continue
-        seen.add(current.__code__)
+        seen.add(current)
         try:
             form = rewritten(current)
         except (TilekitError, SyntaxError):
             continue
-        for name, chain in _outer_names(form):
-            capture = Capture(current, name, chain)
+        for (name, chain), node in _outer_names(form, current).items():
+            capture = Capture(current, name, chain, form.source.location(node))
             found.append(capture)
-            waiting.extend(_helpers(capture.read()))
+            waiting.extend(helpers_in(capture.read()))
     return found
 
 
-def _helpers(value: Any) -> Iterator[FunctionType]:
+def helpers_in(value: Any) -> Iterator[FunctionType]:
+    """The functions that a kernel inlines where it calls a captured value."""
+    if isinstance(value, MethodType):
+        value = value.__func__
     if isinstance(value, Func):
         yield value.function
     elif isinstance(value, FunctionType) and value.__module__.partition(".")[0] not in ("numpy", "warp", "torch"):
@@ -97,34 +96,33 @@ def _helpers(value: Any) -> Iterator[FunctionType]:
         yield value.func
     elif isinstance(value, tuple):
         for item in value:
-            yield from _helpers(item)
+            yield from helpers_in(item)
 
 
-def _outer_names(form: Rewritten) -> list[tuple[str, Chain]]:
+def _outer_names(form: Rewritten, function: FunctionType) -> dict[tuple[str, Chain], ast.AST]:
+    """The outer names of a function with what follows them, and where each stands first."""
     node = form.source.node
-    body = node.body if isinstance(node.body, list) else [node.body]
-    arguments = {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
-    inner = {a.arg for n in ast.walk(node) if isinstance(n, ast.Lambda) for a in n.args.args}
-    inner |= {
-        t.id
-        for n in ast.walk(node)
-        if isinstance(n, ast.comprehension)
-        for t in ast.walk(n.target)
-        if isinstance(t, ast.Name)
-    }
-    local = arguments | inner | set(assigned_names(body))
-    finder = _ChainFinder(local)
-    for statement in body:
+    finder = _ChainFinder({*_global_names(function.__code__), *function.__code__.co_freevars})
+    for statement in node.body if isinstance(node.body, list) else [node.body]:
         finder.visit(statement)
-    return list(dict.fromkeys(finder.found))
+    return finder.found
+
+
+def _global_names(code: CodeType) -> Iterator[str]:
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield str(instruction.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _global_names(constant)
 
 
 class _ChainFinder(ast.NodeVisitor):
     """Collects the longest chains of attributes and constant subscripts on outer names."""
 
-    def __init__(self, local: set[str]) -> None:
-        self.local = local
-        self.found: list[tuple[str, Chain]] = []
+    def __init__(self, outer: set[str]) -> None:
+        self.outer = outer
+        self.found: dict[tuple[str, Chain], ast.AST] = {}
 
     def generic_visit(self, node: ast.AST) -> None:
         chain: list[tuple[str, Any]] = []
@@ -138,55 +136,107 @@ class _ChainFinder(ast.NodeVisitor):
                 break
             current = current.value
         if isinstance(current, ast.Name):
-            if current.id not in self.local and not hasattr(builtins, current.id):
-                self.found.append((current.id, tuple(reversed(chain))))
+            if current.id in self.outer:
+                self.found.setdefault((current.id, tuple(reversed(chain))), node)
             return
         super().generic_visit(node)
 
 
-_IDENTITY = (Builtin, ModuleType, type)
+class Captures:
+    """The outer values of one kernel, numbered: the same number at two launches means that they mean the same."""
+
+    def __init__(self, function: FunctionType) -> None:
+        self.function = function
+        self._lock = threading.Lock()
+        self._state: tuple[Callable[[], tuple[Any, ...]], tuple[Any, ...], int] | None = None
+        self._found: tuple[list[Capture], tuple[Any, ...]] = ([], ())
+        self._numbers: dict[Any, int] = {}
+        self._seen: dict[str, set[Any]] = {}
+
+    def number(self) -> int:
+        """The number of the values as they are now; compared by identity with the last launch first.
+
+        Raises:
+            KernelTypeError: one of them is a list, dict or array.
+        """
+        state = self._state
+        if state is not None:
+            read, values, number = state
+            try:
+                if all(map(operator.is_, read(), values)):
+                    return number
+            except Exception:  # a name or attribute is gone, which the slow way tells
+                pass
+        with self._lock:
+            return self._look_again()
+
+    def _look_again(self) -> int:
+        captures, values = self._read()
+        keys = tuple(map(_checked_key, captures, values))
+        number = self._numbers.setdefault(tuple(zip(map(str, captures), keys, strict=True)), len(self._numbers))
+        settled = not any(map(is_mutable, values))
+        self._state = (reader_of(captures), values, number) if settled else None
+        for capture, key in zip(captures, keys, strict=True):
+            self._count(capture, key)
+        return number
+
+    def _read(self) -> tuple[list[Capture], tuple[Any, ...]]:
+        """The captures and their values; what helpers read is looked up again where another helper is named."""
+        old_captures, old_values = self._found
+        values = tuple(capture.read() for capture in old_captures)
+        changed = [item for pair in zip(old_values, values, strict=True) if pair[0] is not pair[1] for item in pair]
+        if not old_captures or any(True for item in changed for _ in helpers_in(item)):
+            old_captures = captures_of(self.function)
+            values = tuple(capture.read() for capture in old_captures)
+        self._found = old_captures, values
+        return self._found
+
+    def _count(self, capture: Capture, key: Any) -> None:
+        seen = self._seen.setdefault(str(capture), set())
+        if key in seen:
+            return
+        seen.add(key)
+        if len(seen) == MANY:
+            message = (
+                f"kernel {self.function.__name__!r} was specialised for {MANY} values of {capture}, which it captures; "
+                "each one is compiled anew, so pass it as an argument if it changes often"
+            )
+            file, line = (capture.location.file, capture.location.line) if capture.location else ("", 0)
+            warnings.warn_explicit(message, RecompileWarning, file, line)
 
 
-def key_of_value(value: Any) -> Any:
-    """A hashable key that is equal for values that mean the same to a kernel.
-
-    Numbers are told apart by type and bits: 1, 1.0 and True differ, and so do 0.0 and -0.0.
-    """
-    if value is None or isinstance(value, str | bytes | Enum):
-        return value
-    if isinstance(value, bool | int | float | np.generic):
-        return type(value), repr(value)
-    if isinstance(value, tuple):
-        return tuple, tuple(map(key_of_value, value))
-    dtype = None if isinstance(value, Builtin) else find_dtype(value)
-    if dtype is not None:
-        return dtype
-    if isinstance(value, Func):
-        return key_of_value(value.function)
-    if isinstance(value, FunctionType):
-        cells = tuple(_cell_key(cell) for cell in value.__closure__ or ())
-        return FunctionType, value.__code__, cells, key_of_value(value.__defaults__)
-    return _Same(value)
+MANY = 8
+"""Values of one capture after which a warning says that each of them is compiled."""
 
 
-def _cell_key(cell: Any) -> Any:
+def _checked_key(capture: Capture, value: Any) -> Any:
     try:
-        value = cell.cell_contents
-    except ValueError:
-        return Missing
-    return key_of_value(value) if not isinstance(value, FunctionType) else value.__code__
+        return key_of_value(value)
+    except TilekitError as error:
+        if capture.function.__module__.partition(".")[0] in sys.stdlib_module_names - {"__main__"}:
+            return id(value)
+        raise type(error)(f"{capture} {error.message}", capture.location) from None
 
 
-class _Same:
-    """Equal only for the same object, which it keeps alive."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.value is self.value
+def reader_of(captures: list[Capture]) -> Callable[[], tuple[Any, ...]]:
+    """A function that reads all values at once, as fast as Python code that names them."""
+    names: dict[str, Any] = {"Missing": Missing}
+    parts = []
+    for index, capture in enumerate(captures):
+        free = capture.function.__code__.co_freevars
+        if capture.name in free:
+            names[f"c{index}"] = (capture.function.__closure__ or ())[free.index(capture.name)]
+            text = f"c{index}.cell_contents"
+        else:
+            names[f"g{index}"] = capture.function.__globals__
+            bound = capture.name in capture.function.__globals__
+            text = f"g{index}[{capture.name!r}]" if bound else f"g{index}.get({capture.name!r}, Missing)"
+            if not bound and capture.chain:
+                text, names[f"c{index}"] = f"c{index}()", capture.read
+                parts.append(text)
+                continue
+        for step, (kind, key) in enumerate(capture.chain):
+            names[f"k{index}_{step}"] = key
+            text += f".{key}" if kind == "attr" else f"[k{index}_{step}]"
+        parts.append(text)
+    return eval(f"lambda: ({''.join(part + ',' for part in parts)})", names)  # type: ignore[no-any-return]

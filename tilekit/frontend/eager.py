@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -16,11 +16,14 @@ from tilekit.frontend.joins import Joins, Path, Site, as_kind, call_step, each_o
 from tilekit.frontend.merge import merged_type
 from tilekit.frontend.source import locate
 from tilekit.frontend.support import Range, Tracing, items_of, range_operands, truth
+from tilekit.ir import shadow
+from tilekit.ir.builtin import Builtin
 from tilekit.ir.context import Concrete
+from tilekit.ir.core import Block
 from tilekit.ir.handles import Scalar
 from tilekit.ir.interpret import Eager, Machine, data_of
 from tilekit.ir.operands import BOOL
-from tilekit.ir.types import ScalarType
+from tilekit.ir.types import ScalarType, Type
 
 
 class Forms:
@@ -152,3 +155,21 @@ class Interpreter(Eager):
 
     def inline(self, function: FunctionType, args: Any, kwargs: Any) -> Any:
         return self.support.inline(function, args, kwargs)
+
+    def apply(
+        self,
+        builtin: Builtin,
+        operands: Mapping[str, Any],
+        attrs: Mapping[str, Any],
+        types: tuple[Type, ...],
+        blocks: tuple[Block, ...] = (),
+    ) -> tuple[Concrete, ...]:
+        partial = shadow.find_partial(operands)
+        if partial and not builtin.moves:
+            shadow.check_read(builtin, operands, attrs)
+        results = super().apply(builtin, operands, attrs, types, blocks)
+        if builtin.uninitialized:
+            return tuple(shadow.fresh(result.type, result.data, self.location()) for result in results)
+        if partial and (builtin.moves or shadow.is_part(attrs)):
+            return tuple(shadow.moved(builtin, operands, attrs, result, self.machine) for result in results)
+        return results

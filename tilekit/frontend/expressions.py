@@ -56,6 +56,12 @@ def thunk(value: ast.expr) -> ast.Lambda:
     return place(ast.Lambda(arguments, value), value)  # type: ignore[no-any-return]
 
 
+def _is_static(node: ast.Call) -> bool:
+    """Whether a call reads ``static(...)``, ``tk.static(...)`` or ``wp.static(...)``."""
+    name = node.func
+    return (name.attr if isinstance(name, ast.Attribute) else getattr(name, "id", "")) == "static"
+
+
 class Expressions(ast.NodeTransformer):
     """Rewrites expressions; ``lazy`` keeps Python's own short-circuits, for eager execution."""
 
@@ -118,7 +124,8 @@ class Expressions(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
+        if not _is_static(node):  # whose arguments are plain Python
+            self.generic_visit(node)
         node.func = support("fn", node.func, at=node.func)
         return node
 

@@ -11,7 +11,7 @@ from typing import Any, overload
 
 from tilekit.errors import KernelTypeError
 from tilekit.frontend.calls import Func
-from tilekit.frontend.captures import Capture, captures_of, key_of_value
+from tilekit.frontend.captures import Captures, captures_of
 from tilekit.frontend.trace import trace
 from tilekit.ir.annotations import ArrayAnnotation
 from tilekit.ir.context import LaunchForm
@@ -35,29 +35,19 @@ class Kernel:
         self.parameters = parse_parameters(function, "kernel", variables)
         self.cache: dict[Any, Any] = {}
         """Compiled forms by specialisation; filled by the runtime."""
-        self.lock = threading.RLock()
         self.launch_plan: Any = None
-        self._captures: list[Capture] | None = None
-        self._values: tuple[Any, ...] = ()
-        self._capture_key: Any = None
+        """What the runtime has looked up about the parameters."""
+        self.lock = threading.RLock()
+        self._captures = Captures(function)
         functools.update_wrapper(self, function)
 
-    def capture_key(self) -> Any:
-        """What the outer values that the kernel reads are now; compared by identity with the last launch first."""
-        captures = self._captures
-        if captures is not None:
-            values = self._values
-            for index, capture in enumerate(captures):
-                if capture.read() is not values[index]:
-                    break
-            else:
-                return self._capture_key
-        with self.lock:
-            captures = captures_of(self.function)
-            values = tuple(capture.read() for capture in captures)
-            key = tuple(map(key_of_value, values))
-            self._captures, self._values, self._capture_key = captures, values, key
-            return key
+    def capture_key(self) -> int:
+        """A number for what the outer values that the kernel reads are now; the same for values that mean the same.
+
+        Raises:
+            KernelTypeError: one of them is a list, dict or array.
+        """
+        return self._captures.number()
 
     @property
     def captures(self) -> dict[str, Any]:

@@ -333,7 +333,9 @@ class Loop:
         if better is None:
             return False
         if self.guesses.get(name) == better:
-            raise fail(KernelTypeError(f"{shown_name(name)} changes its dtype in every iteration; cast it to one dtype"))
+            raise fail(
+                KernelTypeError(f"{shown_name(name)} changes its dtype in every iteration; cast it to one dtype")
+            )
         self.guesses[name] = better
         return True
 

@@ -173,3 +173,13 @@ def locate_error(traceback: TracebackType | None) -> Location | None:
             found.append((code, traceback.tb_lasti, traceback.tb_lineno))
         traceback = traceback.tb_next
     return _chain(iter(reversed(found)))
+
+
+def in_kernels(traceback: TracebackType | None) -> TracebackType | None:
+    """A traceback with the frames of users' kernels alone, so that debuggers look there after an error."""
+    if traceback is None:
+        return None
+    rest = in_kernels(traceback.tb_next)
+    if id(traceback.tb_frame.f_code) not in _codes:
+        return rest
+    return TracebackType(rest, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)

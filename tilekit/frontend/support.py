@@ -262,7 +262,10 @@ class Tracing:
     def update_element(cls, target: Any, index: Any, symbol: str, value: Any) -> None:
         """``target[index] += value`` and its kin; on arrays ``+=`` and ``-=`` are atomic, as in Warp."""
         if isinstance(target, Array) and symbol in "+-":
-            OPERATORS["array[]+="](target, index, value if symbol == "+" else -value)
+            OPERATORS[f"array[]{symbol}="](target, index, value)
+            return
+        if isinstance(target, Tile) and symbol in "+-":
+            OPERATORS["tile[]+="](target, index, value if symbol == "+" else -value)
             return
         old = target[index]
         if isinstance(old, Tile):
@@ -290,7 +293,7 @@ class Tracing:
         text = message()
         if known is False:
             raise fail(KernelAssertionError("assertion failed" if text is None else str(text)))
-        OPERATORS["assert"](known, None if text is None else str(text))
+        OPERATORS["assert"](known, text)
 
 
 _PLAIN: dict[str, Callable[[Any, Any], Any]] = {

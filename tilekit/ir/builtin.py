@@ -7,6 +7,7 @@ signature that it needs, and first any of the leading parameters that ``LEADING`
     coerce      types  -> dtypes    the dtype that operands are converted to before anything else
     check       handles -> None     what types cannot tell: aliasing
     ignores     operands -> names   the tile operands that are not read, such as an accumulator scaled by zero
+    warns       target -> warning   a category and text where the target does not do what was asked for
     reference   arrays -> array     what the op means, in NumPy; also the interpreter
     adjoint     values -> values    gradient of each float operand, built from other builtins
     lower       values -> value     rewrites to more concrete builtins ...
@@ -48,7 +49,7 @@ from tilekit.ir.operands import (
     operand_of,
     shape_attribute,
 )
-from tilekit.ir.types import ScalarType, TileType, Type, as_dtype
+from tilekit.ir.types import ScalarType, TileType, Type, as_dtype, float64
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
@@ -59,6 +60,7 @@ LEADING: dict[str, tuple[str, ...]] = {
     "coerce": (),
     "check": (),
     "ignores": (),
+    "warns": ("target",),
     "reference": ("machine", "blocks", "types"),
     "adjoint": ("cx", "grad", "value", "result"),
     "lower": ("target", "lane", "lanes"),
@@ -110,6 +112,8 @@ class Properties:
     """Tile operands whose storage the result may take over."""
     carries: bool = False
     """A region whose results are what its blocks yield, one by one."""
+    moves: tuple[str, ...] = ()
+    """Operands of whose elements the result is made, without looking at them."""
     uninitialized: bool = False
     """The result holds nothing yet: reading it before a write is an error."""
 
@@ -190,7 +194,8 @@ class Builtin(Properties):
         """The result on Python numbers alone, again as a Python number."""
         floats = any(isinstance(number, float) for number in numbers)
         data = [float(number) if floats and not isinstance(number, bool) else number for number in numbers]
-        result = self.apply("reference", dict(zip(self.operand_names, data, strict=True)), {})
+        named = dict(zip(self.operand_names, data, strict=True))
+        result = self.apply("reference", named, {}, types=(ScalarType(float64),))
         return result.item() if hasattr(result, "item") else result
 
     def _split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -296,14 +301,17 @@ class Builtin(Properties):
 
     # How a builtin is declared.
 
-    def result(self, rule: Rule) -> Rule:
-        return self._declare("result", rule)
+    def result(self, rule: Rule, names: tuple[str, ...] | None = None) -> Rule:
+        return self._declare("result", rule, names)
 
     def coerce(self, rule: Rule) -> Rule:
         return self._declare("coerce", rule)
 
     def check(self, rule: Rule) -> Rule:
         return self._declare("check", rule)
+
+    def warns(self, rule: Rule) -> Rule:
+        return self._declare("warns", rule)
 
     def ignores(self, rule: Rule) -> Rule:
         return self._declare("ignores", rule)
@@ -331,8 +339,9 @@ class Builtin(Properties):
             missing.append("exactly one of lower / emit")
         return missing
 
-    def _declare(self, kind: str, rule: Rule) -> Rule:
-        names = parameter_names(rule)
+    def _declare(self, kind: str, rule: Rule, names: tuple[str, ...] | None = None) -> Rule:
+        """``names`` for a rule that takes keywords."""
+        names = parameter_names(rule) if names is None else names
         known = {*LEADING[kind], *parameter_names(self.__wrapped__)}
         if unknown := [name for name in names if name not in known]:
             raise TypeError(f"{self.name}.{kind} takes {unknown}, which {self.name} lacks")

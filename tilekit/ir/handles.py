@@ -273,7 +273,13 @@ class Tile(Arithmetic):
 
     def fill(self, value: Any) -> None:
         """Rebind the storage to a value with these elements replaced by one number."""
-        updated: Tile = OPERATORS["view=number"](self.base, value, self._offset, self.view_map)
+        operator = "view=number" if self.shape else "element="
+        updated: Tile = OPERATORS[operator](self.base, value, self._offset, self.view_map)
+        self._set(updated._datum)
+
+    def add(self, value: Any) -> None:
+        """Rebind the storage to a value with a number added to this one element."""
+        updated: Tile = OPERATORS["element+="](self.base, value, self._offset, self.view_map)
         self._set(updated._datum)
 
     def _set(self, datum: Datum) -> None:
@@ -320,11 +326,12 @@ class Tile(Arithmetic):
         return f"<{self.type}>"
 
 
-def unwritten(type: TileType, made_at: Location | None) -> str:
-    """The message where a tile is read to which nothing was written."""
+def unwritten(type: Type, made_at: Location | None, index: tuple[int, ...] | None = None) -> str:
+    """The message where a tile, or one element of it, is read to which nothing was written."""
     where = f" at line {made_at.line}" if made_at is not None else ""
+    what = "a" if index is None else f"element [{', '.join(map(str, index))}] of a"
     return (
-        f"this reads a {type} that tile_empty made{where} and nothing has been written to; "
+        f"this reads {what} {type} that tile_empty made{where} and nothing has been written to; "
         "write to it first, or make it with tk.tile_zeros"
     )
 

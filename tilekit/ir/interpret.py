@@ -12,7 +12,16 @@ from tilekit.errors import Location, TilekitError, VerificationError
 from tilekit.ir.builtin import Builtin, set_eager
 from tilekit.ir.context import Concrete
 from tilekit.ir.core import Block, Const, Function, Op, Value, map_operand
-from tilekit.ir.types import DType, ScalarType, TileType, Type, bfloat16, round_bfloat16, to_numpy_scalar
+from tilekit.ir.types import (
+    DType,
+    ScalarType,
+    TileType,
+    Type,
+    bfloat16,
+    convert_elements,
+    round_bfloat16,
+    to_numpy_scalar,
+)
 
 Data = Any
 
@@ -45,8 +54,14 @@ def to_memory(values: Data, dtype: DType, like: np.dtype[Any]) -> Data:
     """The inverse of ``from_memory`` for an array whose elements are stored as ``like``."""
     if dtype is bfloat16 and like.itemsize == 2:
         bits = np.ascontiguousarray(round_bfloat16(np.asarray(values, np.float32))).view(np.uint32) >> np.uint32(16)
-        return bits.astype(np.uint16).view(like)
+        return bits.astype(np.uint16).view(like).reshape(np.shape(values))
     return values
+
+
+def stored(values: Data, array: Data) -> Data:
+    """Computed elements as ``array`` stores them, where it holds bfloat16 as bits."""
+    is_bits = array.dtype.itemsize == 2 and values.dtype == np.float32
+    return to_memory(values, bfloat16, array.dtype) if is_bits else values
 
 
 def conform(data: Data, type: Type) -> Data:
@@ -66,9 +81,7 @@ def conform(data: Data, type: Type) -> Data:
 
 
 def conform_elements(data: Data, dtype: DType) -> Data:
-    with np.errstate(all="ignore"):
-        found = np.asarray(data).astype(dtype.numpy, copy=False)
-    return round_bfloat16(found) if dtype is bfloat16 else found
+    return convert_elements(np.asarray(data), dtype)
 
 
 def data_of(operand: Any) -> Data:

@@ -144,12 +144,44 @@ def as_dtype(given: Any) -> DType:
 
 def to_numpy_scalar(value: Any, dtype: DType) -> Any:
     """``value`` rounded, wrapped or truncated to ``dtype``, as a NumPy scalar."""
+    if isinstance(value, int) and not isinstance(value, bool) and dtype.is_integer:
+        low = value & ((1 << dtype.bits) - 1)
+        return dtype.numpy.type(low - (1 << dtype.bits) if dtype.kind == "i" and low >> (dtype.bits - 1) else low)
+    return convert_elements(np.asarray(value), dtype)[()]
+
+
+def convert_elements(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """Elements in another dtype, by the same rules on every device: floats round to nearest once; float to integer
+    truncates and saturates, NaN gives 0; integers wrap; anything to bool is ``!= 0``."""
     with np.errstate(all="ignore"):
-        if isinstance(value, int) and not isinstance(value, bool) and dtype.is_integer:
-            low = value & ((1 << dtype.bits) - 1)
-            return dtype.numpy.type(low - (1 << dtype.bits) if dtype.kind == "i" and low >> (dtype.bits - 1) else low)
-        result = np.asarray(value).astype(dtype.numpy)
-        return (round_bfloat16(result) if dtype is bfloat16 else result)[()]
+        if dtype is bfloat16:
+            return round_bfloat16(_float32_to_odd(values))
+        if dtype.is_integer and values.dtype.kind == "f":
+            return _saturated(values, dtype)
+        return values.astype(dtype.numpy, copy=False)
+
+
+def _saturated(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    limits = np.iinfo(dtype.numpy)
+    wide = values.astype(np.float64)
+    high, low = wide >= float(limits.max) + (dtype.bits < 64), wide <= float(limits.min)
+    inside = np.where(high | low | np.isnan(wide), 0.0, wide).astype(dtype.numpy)
+    return np.where(high, limits.max, np.where(low, limits.min, inside)).astype(dtype.numpy)
+
+
+def _float32_to_odd(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Values in float32, inexact ones with an odd last bit, so that rounding again to fewer bits rounds only once."""
+    if values.dtype == np.float32:
+        return values
+    if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
+        large = (values >= 2**53) | (values <= -(2**53)) if values.dtype.kind == "i" else values >= 2**53
+        odd = ((values >> 11) | ((values & 0x7FF) != 0)) << 11
+        values = np.where(large, odd, values)
+    wide = values.astype(np.float64, copy=False)
+    near = wide.astype(np.float32)
+    other = np.nextafter(near, np.where(wide > near, np.float32(np.inf), np.float32(-np.inf)))
+    even = (near.view(np.uint32) & 1) == 0
+    return np.where((near != wide) & even & ~np.isnan(wide), other, near)
 
 
 convert_hook: Callable[[Any, DType], Any] = to_numpy_scalar

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 
 def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -97,6 +100,27 @@ class ViewMap:
         """The least and greatest base numbers, for a view that is not empty."""
         reach = [stride * (extent - 1) for stride, extent in zip(self.strides, self.shape, strict=True)]
         return self.offset + sum(r for r in reach if r < 0), self.offset + sum(r for r in reach if r > 0)
+
+    def numbers(self, start: int = 0) -> np.ndarray[Any, Any]:
+        """The base numbers of all elements, in this shape."""
+        grid = np.asarray(self.offset + start)
+        for extent, stride in zip(self.shape, self.strides, strict=True):
+            grid = grid[..., None] + np.arange(extent) * stride
+        return grid
+
+    def meets(self, other: ViewMap, ahead: int = 0) -> bool:
+        """Whether a view of the same base has an element in common, when it lies ``ahead`` numbers further on."""
+        (low, high), (first, last) = self.bounds(), other.bounds()
+        if high < first + ahead or last + ahead < low or not self.size or not other.size:
+            return False
+        return bool(np.intersect1d(self.numbers(), other.numbers(ahead)).size)
+
+    def distances(self, other: ViewMap) -> list[tuple[int, int]]:
+        """The values of ``ahead`` for which the views meet, as ranges with both ends, in order."""
+        found = np.unique(np.subtract.outer(np.unique(self.numbers()), np.unique(other.numbers())))
+        ends = np.flatnonzero(np.diff(found) > 1)
+        starts, stops = np.r_[0, ends + 1], np.r_[ends, found.size - 1]
+        return [(int(found[a]), int(found[b])) for a, b in zip(starts, stops, strict=True)]
 
     def __str__(self) -> str:
         return f"[{self.offset} + {list(self.shape)} x {list(self.strides)}]"

@@ -12,16 +12,18 @@ from tilekit.passes.assign_storage import assign_storage
 from tilekit.passes.check_initialized import check_initialized
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.form_lanes import form_lanes
+from tilekit.passes.issue_warnings import issue_warnings
 from tilekit.passes.uniformity import check_lanes, runs_lanes
 
 Observer = Callable[[str, Function], None]
-PASSES: tuple[Callable[[Function], Function], ...] = (check_initialized, eliminate_dead_code)
+PASSES: tuple[Callable[[Function], Function], ...] = (eliminate_dead_code,)
 
 
 def run_pipeline(fn: Function, target: Target, observe: Observer = lambda name, fn: None) -> tuple[Function, Storage]:
     """Run every pass on a traced function; ``observe`` sees the function after each one, for dumps and timing."""
     observe("trace", fn)
     verify(fn)
+    check_initialized(fn)
     lanes = target.block_dim if runs_lanes(fn, target.tiled) else None
     if lanes is not None:
         check_lanes(fn)
@@ -33,4 +35,5 @@ def run_pipeline(fn: Function, target: Target, observe: Observer = lambda name, 
         fn = run(fn)
         verify(fn)
         observe(run.__name__, fn)
+    issue_warnings(fn, target)
     return fn, assign_storage(fn)

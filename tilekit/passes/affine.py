@@ -40,7 +40,7 @@ class Affine:
         return Affine(scaled.constant * by, {value: f * by for value, f in scaled.terms.items()} if by else {})
 
     def __neg__(self) -> Affine:
-        return self.__mul__(-1)
+        return self * -1
 
     def __sub__(self, other: Any) -> Affine:
         return self + -_as_affine(other)

@@ -11,14 +11,13 @@ State = dict[Value, Location | None]
 """The tiles to which surely nothing was written, with the place that made them."""
 
 
-def check_initialized(fn: Function) -> Function:
-    """The function itself.
+def check_initialized(fn: Function) -> None:
+    """Check every path of a function.
 
     Raises:
         UninitializedError: an op reads a tile that no write can have reached.
     """
     _block(fn.body, {}, report=True)
-    return fn
 
 
 def _block(block: Block, state: State, report: bool) -> None:

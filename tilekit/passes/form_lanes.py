@@ -150,7 +150,9 @@ class _Block:
     def _region(self, op: Op) -> None:
         count = len(op.results)
         slotted = frozenset(j for j, result in enumerate(op.results) if self.former.varies(result))
-        operands = {name: map_operand(operand, self._renamed) for name, operand in op.operands.items() if name != "init"}
+        operands = {
+            name: map_operand(operand, self._renamed) for name, operand in op.operands.items() if name != "init"
+        }
         init = op.operands.get("init")
         if isinstance(init, tuple):
             operands["init"] = tuple(

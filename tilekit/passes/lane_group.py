@@ -87,7 +87,9 @@ class LaneGroup:
                 if value not in made:
                     self._provide(value)
         for op in ops:
-            self.body += rewrite(op, self._updating(op) if writes_tile(op) else self.swap, Scalar(self.lane), self.lanes)
+            self.body += rewrite(
+                op, self._updating(op) if writes_tile(op) else self.swap, Scalar(self.lane), self.lanes
+            )
         for op in ops:
             for result in op.results:
                 if not isinstance(result.type, TileType) and escapes(result) and result not in self.known.again:

@@ -80,7 +80,8 @@ class Uniformity:
             if op.builtin.carries:
                 self._region(op)
             elif not op.builtin.cooperative:
-                cause = op if op.builtin.lane else self.of(op.inputs())
+                source = op.builtin.lane or op.builtin.atomics  # each lane gets another old value
+                cause = op if source else self.of(op.inputs())
                 self._mark((r for r in op.results if op.builtin.view or not isinstance(r.type, TileType)), cause)
 
     def _region(self, op: Op) -> None:
@@ -109,7 +110,7 @@ def updated_base(op: Op, position: int) -> Value | None:
     init = op.operands.get("init", ())
     if isinstance(init, tuple) and init:
         params = {block.params[len(block.params) - count + position] for block in op.blocks}
-        found = {init[position]} if found == params else {None}  # type: ignore[arg-type]
+        found = {init[position]} if found == params else {None}
     return found.pop() if len(found) == 1 else None
 
 

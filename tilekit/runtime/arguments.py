@@ -168,3 +168,17 @@ def types_of(kernel: Kernel, entries: Sequence[Entry]) -> dict[str, ArrayType | 
         else:
             types[name] = ArrayType(dtype_named(entry[0]), entry[1])
     return types
+
+
+def whole_blocks(kernel: str, grid: tuple[int, ...], points: int, block_dim: int) -> int:
+    """How many blocks the points of a launch make.
+
+    Raises:
+        KernelValueError: the last block would not be whole.
+    """
+    if points % block_dim:
+        raise KernelValueError(
+            f"kernel {kernel!r} has tile operations, so the number of points must be a multiple of "
+            f"block_dim={block_dim}; dim={grid} has {points}"
+        )
+    return points // block_dim

@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import struct
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,10 +21,11 @@ from tilekit.codegen.target import Target
 from tilekit.config import config
 from tilekit.errors import CompileError, KernelTypeError
 from tilekit.ir.core import Function, walk
-from tilekit.ir.interpret import to_memory
-from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, to_numpy_scalar
+from tilekit.ir.types import ArrayType
 from tilekit.passes import Observer, run_pipeline
+from tilekit.passes.uniformity import runs_lanes
 from tilekit.runtime import cache, faults
+from tilekit.runtime.arguments import whole_blocks
 from tilekit.runtime.dump import Dump
 from tilekit.runtime.keys import key_of
 from tilekit.runtime.pool import run_blocks
@@ -34,10 +36,9 @@ NATIVE = Path(__file__).parents[1] / "native"
 _FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H",
             "uint32": "I", "uint64": "Q", "float16": "e", "bfloat16": "H", "float32": "f", "float64": "d"}  # fmt: skip
 Report = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p)
-Entry = ctypes.CFUNCTYPE(
-    None, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_longlong, ctypes.c_longlong, ctypes.c_void_p, ctypes.c_void_p
-)
-_LAUNCH = struct.Struct("4qii")
+Entry = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_longlong, ctypes.c_longlong, ctypes.c_void_p, ctypes.c_void_p)
+_LAUNCH = "4qiiP"
+"""``tk::Launch``, which the parameters follow."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Generated:
     sites: tuple[Site, ...]
     serial: bool
     """Whether blocks must run in order: the kernel prints, or adds floats atomically."""
+    lanes: int | None = None
+    """Lanes of a block, where it has any of its own."""
 
 
 def generate(function: Function, target: Target, observe: Observer = lambda name, fn: None) -> Generated:
@@ -64,7 +67,8 @@ def generate(function: Function, target: Target, observe: Observer = lambda name
     lowered, storage = run_pipeline(function, target, seen)
     source, sites = emit_cpu(lowered, storage, target)
     dump.emitted("cpu", "cpp", source)
-    return Generated(lowered, source, storage.size, tuple(sites), _is_serial(lowered))
+    lanes = target.block_dim if runs_lanes(function, target.tiled) else None
+    return Generated(lowered, source, storage.size, tuple(sites), _is_serial(lowered), lanes)
 
 
 def _is_serial(function: Function) -> bool:
@@ -109,45 +113,75 @@ def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bo
 class CpuKernel:
     """A compiled kernel: packs arguments and runs blocks."""
 
-    def __init__(self, generated: Generated, library: Path, block_dim: int, entry: str = ENTRY) -> None:
+    def __init__(self, generated: Generated, library: Path, target: Target, entry: str = ENTRY) -> None:
         self.generated = generated
         self.library = library
-        self.block_dim = block_dim
+        self.block_dim = target.block_dim
         self.entry: Callable[..., None] = Entry((entry, ctypes.CDLL(str(library))))
         self.types = {name: value.type for name, value in generated.function.params.items()}
-        self.packer = struct.Struct("".join(map(_format, self.types.values())))
-        self.arena = generated.arena + 64
+        self._pack = struct.Struct(_LAUNCH + "".join(map(_format, self.types.values()))).pack
+        self._tail = (*(1,) * (4 - target.ndim), target.ndim, target.block_dim)
+        self._gathers = generated.lanes is not None and not target.tiled
+        """Whether a block is ``block_dim`` consecutive points."""
+        self._prints = any(site.render is not None for site in generated.sites)
+        self._cost = _UNKNOWN
+        """Nanoseconds of one block in the last launch that ran on one thread."""
 
     def run(self, values: Sequence[Any], grid: tuple[int, ...], blocks: int) -> None:
         """Run ``blocks`` blocks over ``grid``; ``values`` are pointers, shapes, strides and numbers in order."""
+        if self._gathers:
+            blocks = whole_blocks(self.generated.function.name, grid, blocks, self.block_dim)
         if blocks == 0:
             return
+        if self._prints:
+            with faults.reporting(self.generated.sites) as report:
+                self._run(self._packed(grid, report, values), blocks, grid, faults.Fault())
+        else:
+            self._run(self._packed(grid, 0, values), blocks, grid, faults.current())
+
+    def _packed(self, grid: tuple[int, ...], report: int, values: Sequence[Any]) -> bytes:
         try:
-            params = self.packer.pack(*values)
+            return self._pack(*grid, *self._tail, report, *values)
         except (struct.error, TypeError, OverflowError) as error:
             raise KernelTypeError(f"kernel {self.generated.function.name!r}: {error}") from None
-        launch = _LAUNCH.pack(*grid, *(1,) * (4 - len(grid)), len(grid), self.block_dim)
-        record = faults.fresh_record()
-        address = ctypes.addressof(record)
-        with faults.reporting(self.generated.sites) as report:
-            whole = launch + struct.pack("P", report)
-            entry = self.entry
 
-            def some(begin: int, end: int, worker: int) -> None:
-                entry(params, whole, begin, end, _arena(self.arena), address)
+    def _run(self, data: bytes, blocks: int, grid: tuple[int, ...], fault: faults.Fault) -> None:
+        entry, size, address = self.entry, self.generated.arena, fault.address
+        if blocks == 1 or self._cost * blocks <= _TINY:
+            clock = time.perf_counter_ns
+            start = clock()
+            entry(data, 0, blocks, _arena(size), address)
+            self._cost = (clock() - start) // blocks + 1
+        else:
+            self._run_shared(data, blocks, address)
+        if fault.record.kind:
+            faults.raise_error(fault.take(), self.generated, (blocks,) if self._gathers else grid)
 
-            run_blocks(some, blocks, serial=self.generated.serial)
-        if record.kind:
-            faults.raise_error(record, self.generated, grid)
+    def _run_shared(self, data: bytes, blocks: int, address: int) -> None:
+        entry, size = self.entry, self.generated.arena
+
+        def some(begin: int, end: int, worker: int) -> None:
+            entry(data, begin, end, _arena(size), address)
+
+        start = time.perf_counter_ns()
+        run_blocks(some, blocks, serial=self.generated.serial)
+        took = time.perf_counter_ns() - start
+        # Whether other threads helped is not known here, but in so little time they did not.
+        self._cost = took // blocks + 1 if took < _TINY else _UNKNOWN
 
 
+_UNKNOWN = 1 << 62
+_TINY = 20_000
+"""Nanoseconds of work below which a launch does not ask the pool."""
 _scratch = threading.local()
 
 
 def _arena(size: int) -> int:
     """The address of this thread's tile storage, aligned to 64 bytes, grown as needed."""
+    if not size:
+        return 0
     if getattr(_scratch, "size", 0) < size:
-        _scratch.memory = np.empty(size, np.uint8)
+        _scratch.memory = np.empty(size + 64, np.uint8)
         _scratch.size = size
         _scratch.address = -(-_scratch.memory.ctypes.data // 64) * 64
     return _scratch.address  # type: ignore[no-any-return]
@@ -158,36 +192,6 @@ def _format(type: Any) -> str:
         return f"P{2 * type.ndim}q"
     letter = _FORMATS[type.dtype.name]
     return f"{letter}{8 - type.dtype.itemsize}x"
-
-
-def scalar_value(value: Any, type: ScalarType) -> Any:
-    """A number as ``struct`` packs it.
-
-    Raises:
-        KernelTypeError: it is not a number, or does not fit.
-    """
-    dtype: DType = type.dtype
-    if dtype.is_integer:
-        if isinstance(value, int | np.integer) and not isinstance(value, bool):
-            low, high = (-(1 << dtype.bits - 1), 1 << dtype.bits - 1) if dtype.kind == "i" else (0, 1 << dtype.bits)
-            if low <= value < high:
-                return int(value)
-            raise KernelTypeError(f"{value} does not fit {dtype.name}")
-        if isinstance(value, bool | np.bool_):
-            return int(value)
-        raise KernelTypeError(f"expects {dtype.name}, got {value!r} of type {type_name(value)}")
-    if not isinstance(value, int | float | np.number | bool | np.bool_):
-        raise KernelTypeError(f"expects {dtype.name}, got {value!r} of type {type_name(value)}")
-    if dtype.kind == "b":
-        return bool(value)
-    number = to_numpy_scalar(value, dtype)
-    if dtype is bfloat16:
-        return int(to_memory(np.asarray([number]), dtype, np.dtype(np.uint16))[0])
-    return float(number)
-
-
-def type_name(value: Any) -> str:
-    return type(value).__name__
 
 
 def compile_library(generated: Generated, options: Mapping[str, Any]) -> Path:
@@ -206,4 +210,4 @@ def compile_library(generated: Generated, options: Mapping[str, Any]) -> Path:
 def compile_cpu(function: Function, target: Target, options: Mapping[str, Any]) -> CpuKernel:
     """Generate, compile and load a kernel; raises as :func:`compile_library`."""
     generated = generate(function, target)
-    return CpuKernel(generated, compile_library(generated, options), target.block_dim)
+    return CpuKernel(generated, compile_library(generated, options), target)

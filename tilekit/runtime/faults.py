@@ -9,12 +9,20 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tilekit.codegen.emitter import Site
-from tilekit.errors import KernelAssertionError, KernelIndexError, TilekitError, UninitializedError
+from tilekit.errors import (
+    KernelAssertionError,
+    KernelIndexError,
+    KernelValueError,
+    TilekitError,
+    UninitializedError,
+)
 
 if TYPE_CHECKING:
     from tilekit.runtime.cpu import Generated
 
-_KINDS: dict[int, type[TilekitError]] = {1: KernelIndexError, 2: KernelAssertionError, 3: UninitializedError}
+_KINDS: dict[int, type[TilekitError]] = {
+    1: KernelIndexError, 2: KernelAssertionError, 3: UninitializedError, 4: KernelValueError,
+}  # fmt: skip
 
 
 class Record(ctypes.Structure):
@@ -27,8 +35,30 @@ class Record(ctypes.Structure):
     ]  # fmt: skip
 
 
-def fresh_record() -> Record:
-    return Record()
+class Fault:
+    """A record that kernels write to, and its address."""
+
+    __slots__ = ("address", "record")
+
+    def __init__(self) -> None:
+        self.record = Record()
+        self.address = ctypes.addressof(self.record)
+
+    def take(self) -> Record:
+        """A copy of the record, which is empty afterwards."""
+        copy = Record.from_buffer_copy(self.record)
+        ctypes.memset(self.address, 0, ctypes.sizeof(Record))
+        return copy
+
+
+def current() -> Fault:
+    """This thread's record: a launch that calls nothing back can share it with the ones before."""
+    try:
+        return _current.fault  # type: ignore[no-any-return]
+    except AttributeError:
+        fault: Fault = Fault()
+        _current.fault = fault
+        return fault
 
 
 def raise_error(record: Record, generated: Generated, grid: tuple[int, ...]) -> None:
@@ -56,8 +86,7 @@ _current = threading.local()
 def _report(site: int, block: int, values: int) -> None:
     sites: Sequence[Site] = _current.sites
     try:
-        text = sites[site].render(values)
-        print(text)
+        print(sites[site].render(values), end="")
     except BaseException as error:  # must not pass through the kernel's frames
         _current.error = error
 

@@ -4,22 +4,44 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from tilekit.errors import TilekitError
+from tilekit.codegen.target import Target
+from tilekit.errors import FallbackWarning, TilekitError
 from tilekit.frontend.eager import Forms, Interpreter
 from tilekit.frontend.joins import Joins, recording
 from tilekit.frontend.kernel import Kernel
-from tilekit.frontend.source import locate_error
+from tilekit.frontend.source import in_kernels, locate_error
 from tilekit.ir.context import Concrete, LaunchForm, using
 from tilekit.ir.core import Function
 from tilekit.ir.handles import Array, Scalar
 from tilekit.ir.interpret import Machine, from_memory
 from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, to_numpy_scalar
+from tilekit.passes import run_pipeline
+from tilekit.runtime.toolchain import find_toolchain
+
+INTERPRET = "interpret"
+_told = False
+
+
+def stands_in() -> bool:
+    """Whether the interpreter runs what should run on the CPU, because there is no compiler; tells so once."""
+    global _told
+    if find_toolchain() is not None:
+        return False
+    if not _told:
+        _told = True
+        text = (
+            "no C++ compiler was found, so kernels run in the interpreter, which is slow; "
+            "install g++, clang++ or the ziglang package, or set TILEKIT_CXX"
+        )
+        warnings.warn(text, FallbackWarning, stacklevel=2)
+    return True
 
 
 @contextmanager
@@ -38,8 +60,10 @@ def compile_eager(
 ) -> InterpretedKernel:
     """Trace a kernel, which finds all compile-time errors, and make its eager form."""
     joins = Joins()
+    target = Target("cpu", "", form.block_dim or 1, form.tiled, form.ndim or 1, index_checks=True, checked=True)
     with undebugged(), recording(joins):
         function = kernel.trace(types, form)
+        run_pipeline(function, target)
     return InterpretedKernel(kernel, function, types, form, Forms(joins))
 
 
@@ -65,27 +89,27 @@ class InterpretedKernel:
         arguments = unpack(self.types, values)
         for block in np.ndindex(*grid):
             machine = Machine(block, grid, self.form.block_dim or 1, points=not self.form.tiled)
-            with self._telling(block):
+            try:
                 self._run_block(arguments, machine)
+            except Exception as error:
+                raise self._placed(error, block) from error.__cause__
 
     def _run_block(self, arguments: Mapping[str, Any], machine: Machine) -> None:
         context = Interpreter(self.forms, machine)
         with using(context):
             context.support.bind(self.kernel.function)(**arguments)
 
-    @contextmanager
-    def _telling(self, block: tuple[int, ...]) -> Iterator[None]:
-        """Errors that leave this say which block of which kernel they are from."""
-        try:
-            yield
-        except Exception as error:
-            where = f"in block {block[0] if len(block) == 1 else block} of kernel {self.kernel.key!r}"
-            if isinstance(error, TilekitError):
-                error.at(locate_error(error.__traceback__))
-                error.message += f", {where}"
-            else:
-                error.add_note(where)
-            raise
+    def _placed(self, error: Exception, block: tuple[int, ...]) -> Exception:
+        """The error, saying which block of which kernel it is from."""
+        if not isinstance(error, TilekitError):
+            error.add_note(self._where(block))
+            return error
+        error.at(locate_error(error.__traceback__))
+        error.message += f", {self._where(block)}"
+        return error.with_traceback(in_kernels(error.__traceback__))
+
+    def _where(self, block: tuple[int, ...]) -> str:
+        return f"in block {block[0] if len(block) == 1 else block} of kernel {self.kernel.key!r}"
 
 
 def unpack(types: Mapping[str, ArrayType | ScalarType | None], values: Sequence[Any]) -> dict[str, Any]:

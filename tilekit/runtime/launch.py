@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilekit.codegen.target import Target
 from tilekit.config import config
-from tilekit.errors import CompileError, KernelTypeError, KernelValueError, TilekitError
+from tilekit.errors import CompileError, KernelNotImplementedError, KernelTypeError, KernelValueError
 from tilekit.frontend.kernel import Kernel
-from tilekit.ir.annotations import ArrayAnnotation
 from tilekit.ir.context import LaunchForm
-from tilekit.ir.types import ArrayType, DType, ScalarType, find_dtype
-from tilekit.runtime.arrays import self_overlapping, view_of
-from tilekit.runtime.cpu import CpuKernel, compile_cpu, scalar_value
-from tilekit.runtime.interpreter import InterpretedKernel, compile_eager
+from tilekit.ir.core import Function
+from tilekit.ir.types import ArrayType, ScalarType
+from tilekit.passes.uniformity import observes_lanes, runs_lanes
+from tilekit.runtime.arguments import bind, parameters_of, types_of
+from tilekit.runtime.cpu import compile_cpu
+from tilekit.runtime.interpreter import INTERPRET, compile_eager, stands_in
+from tilekit.runtime.reference import InterpretedLanes
 
+Types = Mapping[str, ArrayType | ScalarType | None]
 MAX_NDIM = 4
-INTERPRET = "interpret"
+MAX_POINTS = 2**31 - 1
+MAX_BLOCK_DIM = 1024
+DEFAULT_BLOCK_DIM = 256
+
+
+class ByBlockDim(dict[int, Any]):
+    """The compiled forms of a kernel that observes lanes, by lanes of a block."""
 
 
 def dims_of(dim: Any) -> tuple[int, ...]:
@@ -27,7 +36,7 @@ def dims_of(dim: Any) -> tuple[int, ...]:
 
     Raises:
         KernelTypeError: not an int or a sequence of ints.
-        KernelValueError: negative, or not 1 to 4 dimensions.
+        KernelValueError: negative, not 1 to 4 dimensions, or more points than ``tid()`` can count.
     """
     try:
         found = tuple(map(operator.index, dim if isinstance(dim, tuple | list) else (dim,)))
@@ -37,107 +46,230 @@ def dims_of(dim: Any) -> tuple[int, ...]:
         raise KernelValueError(f"dim must have 1 to {MAX_NDIM} entries, got {dim!r}")
     if min(found) < 0:
         raise KernelValueError(f"dim must not be negative, got {dim!r}")
+    if max(*found, math.prod(found)) > MAX_POINTS:
+        raise KernelValueError(f"dim={dim!r} has more than {MAX_POINTS} points, which tid() cannot number")
     return found
 
 
-class _Arguments:
-    """The arguments of one launch: their types, and what is packed for the kernel."""
+def block_dim_of(block_dim: Any) -> int:
+    """Lanes of a block: 256 for None and, as in Warp, for what is not positive.
 
-    __slots__ = ("device", "types", "values")
-
-    def __init__(self, kernel: Kernel, given: Sequence[Any], outputs: int) -> None:
-        self.types: list[Any] = []
-        self.values: list[Any] = []
-        self.device: str | None = None
-        parameters = kernel.parameters
-        if len(given) != len(parameters):
-            raise KernelTypeError(
-                f"kernel {kernel.key!r} takes {len(parameters)} arguments ({', '.join(parameters)}), got {len(given)}"
-            )
-        first_output = len(given) - outputs
-        for index, (name, value) in enumerate(zip(parameters, given, strict=True)):
-            annotation = parameters[name]
-            try:
-                if isinstance(annotation, ArrayAnnotation):
-                    self._array(annotation, value, index >= first_output)
-                else:
-                    self._scalar(annotation, value)
-            except TilekitError as error:
-                message = f"argument {name!r} of kernel {kernel.key!r}: {error.message}"
-                raise type(error)(message) from None
-
-    def _array(self, annotation: ArrayAnnotation, value: Any, output: bool) -> None:
-        if value is None:
-            self.types.append(None)
-            return
-        view = view_of(value)
-        if not annotation.accepts(view.dtype, len(view.shape)):
-            raise KernelTypeError(
-                f"expects {annotation}, got an array of {view.dtype.name} with {view.ndim} dimensions"
-            )
-        if output:
-            if view.readonly:
-                raise KernelValueError("is an output but read-only")
-            if self_overlapping(view):
-                raise KernelValueError("is an output whose own elements share memory")
-        self.types.append((view.dtype, len(view.shape)))
-        self.values += (view.pointer, *view.shape, *view.strides)
-        if self.device != view.device:
-            if self.device is not None:
-                raise KernelValueError(f"is on {view.device}, other arguments on {self.device}")
-            self.device = view.device
-
-    def _scalar(self, annotation: Any, value: Any) -> None:
-        if not isinstance(annotation, DType):
-            annotation = find_dtype(type(value))
-            if annotation is None:
-                if hasattr(value, "shape"):
-                    return self._array(ArrayAnnotation(Any, None), value, False)
-                raise KernelTypeError(f"expects a number or an array, got {value!r} of type {type(value).__name__}")
-        self.types.append(annotation)
-        self.values.append(scalar_value(value, ScalarType(annotation)))
+    Raises:
+        KernelTypeError: not an int.
+        KernelValueError: more than 1024.
+    """
+    try:
+        found = DEFAULT_BLOCK_DIM if block_dim is None else operator.index(block_dim)
+    except TypeError:
+        raise KernelTypeError(f"block_dim must be an int, got {block_dim!r}") from None
+    if found > MAX_BLOCK_DIM:
+        raise KernelValueError(f"block_dim must be at most {MAX_BLOCK_DIM}, got {found}")
+    return found if found > 0 else DEFAULT_BLOCK_DIM
 
 
-def _types(kernel: Kernel, found: Sequence[Any]) -> dict[str, ArrayType | ScalarType | None]:
-    types: dict[str, ArrayType | ScalarType | None] = {}
-    for name, type in zip(kernel.parameters, found, strict=True):
-        types[name] = None if type is None else ArrayType(*type) if isinstance(type, tuple) else ScalarType(type)
-    return types
+_option_keys: dict[int, int] = {}
+_option_sets: dict[tuple[Any, ...], int] = {}
 
 
-def _run(
-    kernel: Any, dim: Any, inputs: Any, outputs: Any, device: Any, block_dim: int, form: bool, ignored: Any
-) -> None:
+def _options_key() -> int:
+    """A number that is the same for the same values of all options."""
+    version = config.version
+    found = _option_keys.get(version)
+    if found is None:
+        if len(_option_keys) > 1000:
+            _option_keys.clear()
+        values = tuple(config.values().values())
+        found = _option_keys[version] = _option_sets.setdefault(values, len(_option_sets))
+    return found
+
+
+def _run(kernel: Any, dim: Any, inputs: Any, outputs: Any, device: Any, block_dim: Any, tiled: bool) -> None:
     if not isinstance(kernel, Kernel):
         raise KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {kernel!r}")
-    grid = dims_of(dim)
-    outputs = list(outputs)
-    arguments = _Arguments(kernel, [*inputs, *outputs], len(outputs))
-    where = str(device) if device is not None else config.device or arguments.device or "cpu"
-    key = (tuple(arguments.types), len(grid), form, block_dim, where, config.version, kernel.capture_key())
+    if type(dim) is int and 0 <= dim <= MAX_POINTS:  # the common case, for speed
+        grid: tuple[int, ...] = (dim,)
+        points = dim
+    else:
+        grid = dims_of(dim)
+        points = math.prod(grid)
+    if type(block_dim) is not int or not 0 < block_dim <= MAX_BLOCK_DIM:
+        block_dim = block_dim_of(block_dim)
+    entries, values, found = bind(kernel, inputs, outputs)
+    where = _device(device, found)
+    key = (entries, len(grid), tiled, where, _options_key(), kernel.capture_key())
     compiled = kernel.cache.get(key)
+    if type(compiled) is ByBlockDim:
+        compiled = compiled.get(block_dim)
     if compiled is None:
-        compiled = _compile(kernel, key, arguments, len(grid), form, block_dim, where)
-    compiled.run(arguments.values, grid, math.prod(grid))
+        compiled = _compile(kernel, key, len(grid), tiled, block_dim, where)
+    compiled.run(values, grid, points)
 
 
-def _compile(
-    kernel: Kernel, key: Any, arguments: _Arguments, ndim: int, tiled: bool, block_dim: int, device: str
-) -> CpuKernel | InterpretedKernel:
+def _device(given: Any, found: str | None) -> str:
+    """Where a launch runs: where it is told to, else where its arrays are.
+
+    Raises:
+        KernelValueError: the arrays are elsewhere.
+    """
+    if given is None:
+        return config.device or found or "cpu"
+    where = str(given)
+    if found is not None and found != where and not (found == "cpu" and not where.startswith("cuda")):
+        raise KernelValueError(f"the launch is on {where!r}, but the kernel's arrays are on {found!r}")
+    return where
+
+
+def _compile(kernel: Kernel, key: Any, ndim: int, tiled: bool, block_dim: int, device: str) -> Any:
     if device not in ("cpu", INTERPRET):
         raise CompileError(f"device {device!r} is not supported yet; use 'cpu' or {INTERPRET!r}")
     with kernel.lock:
-        found = kernel.cache.get(key)
+        known = kernel.cache.get(key)
+        found = known.get(block_dim) if isinstance(known, ByBlockDim) else known
         if found is None:
-            form = LaunchForm(tiled, ndim, block_dim)
-            if device == INTERPRET:
-                found = kernel.cache[key] = compile_eager(kernel, _types(kernel, arguments.types), form)
-                return found
-            function = kernel.trace(_types(kernel, arguments.types), form)
-            target = Target("cpu", "", block_dim, tiled, ndim, config.index_checks, config.checked)
-            options = kernel.options.get("module_options") or {}
-            found = kernel.cache[key] = compile_cpu(function, target, options)
+            build = _interpreted if device == INTERPRET or stands_in() else _compiled
+            found, function = build(kernel, types_of(kernel, key[0]), LaunchForm(tiled, ndim, block_dim))
+            if observes_lanes(function, tiled):
+                kernel.cache.setdefault(key, ByBlockDim())[block_dim] = found
+            else:
+                kernel.cache[key] = found
         return found
+
+
+def _compiled(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Function]:
+    """A kernel compiled for the CPU, and its function as traced."""
+    function = kernel.trace(types, form)
+    assert form.block_dim is not None and form.ndim is not None
+    target = Target("cpu", "", form.block_dim, form.tiled, form.ndim, config.index_checks, config.checked)
+    return compile_cpu(function, target, kernel.options.get("module_options") or {}), function
+
+
+def _interpreted(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Function]:
+    """A kernel that runs as Python, or where its lanes matter, as interpreted IR; and its function as traced."""
+    found = compile_eager(kernel, types, form)
+    if runs_lanes(found.function, form.tiled):
+        return InterpretedLanes(found.function, types, form), found.function
+    return found, found.function
+
+
+class Launch:
+    """A launch to run later and again; ``record_cmd=True`` gives one instead of running the kernel.
+
+    Example:
+        >>> import numpy as np, tilekit as tk
+        >>> @tk.kernel
+        ... def fill(out: tk.array1d[float], value: float):
+        ...     tk.tile_store(out, tk.tile_full(shape=2, value=value))
+        >>> out = np.zeros(2, np.float32)
+        >>> command = tk.launch_tiled(fill, dim=1, inputs=[out, 1.0], block_dim=32, record_cmd=True)
+        >>> command.set_param_by_name("value", 3.0)
+        >>> command.launch()
+        >>> out
+        array([3., 3.], dtype=float32)
+    """
+
+    def __init__(self, kernel: Kernel, dim: Any, inputs: Sequence[Any], outputs: Sequence[Any], *how: Any) -> None:
+        self.kernel = kernel
+        self.dim = dims_of(dim)
+        self.params = [*inputs, *outputs]
+        self._first_output = len(inputs)
+        self._how = how
+        bind(kernel, inputs, outputs)
+
+    def launch(self, stream: Any = None) -> None:
+        """Run the kernel; ``stream`` has no meaning on the CPU."""
+        split = self._first_output
+        _run(self.kernel, self.dim, self.params[:split], self.params[split:], *self._how)
+
+    def set_dim(self, dim: Any) -> None:
+        """Run over another grid from now on."""
+        self.dim = dims_of(dim)
+
+    def set_param_at_index(self, index: int, value: Any) -> None:
+        """Pass another argument from now on."""
+        self.params[index] = value
+
+    def set_param_by_name(self, name: str, value: Any) -> None:
+        """Pass another argument from now on.
+
+        Raises:
+            KernelValueError: the kernel has no parameter of that name.
+        """
+        names = [parameter.name for parameter in parameters_of(self.kernel)]
+        if name not in names:
+            raise KernelValueError(f"kernel {self.kernel.key!r} has no parameter {name!r}, only {', '.join(names)}")
+        self.params[names.index(name)] = value
+
+    def set_params(self, values: Sequence[Any]) -> None:
+        """Pass other arguments from now on, the first ones in order."""
+        self.params[: len(values)] = values
+
+
+def _start(
+    kernel: Any, dim: Any, inputs: Any, outputs: Any, how: tuple[Any, ...], adjoint: bool, record_cmd: bool
+) -> Launch | None:
+    if adjoint:
+        raise KernelNotImplementedError("adjoint=True: backward launches come with a later release")
+    if not record_cmd:
+        _run(kernel, dim, inputs, outputs, *how)
+        return None
+    if not isinstance(kernel, Kernel):
+        raise KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {kernel!r}")
+    return Launch(kernel, dim, inputs, outputs, *how)
+
+
+def launch(
+    kernel: Kernel,
+    dim: Any,
+    inputs: Sequence[Any] = (),
+    outputs: Sequence[Any] = (),
+    adj_inputs: Sequence[Any] = (),
+    adj_outputs: Sequence[Any] = (),
+    device: Any = None,
+    stream: Any = None,
+    adjoint: bool = False,
+    record_tape: bool = True,
+    record_cmd: bool = False,
+    max_blocks: int = 0,
+    block_dim: int | None = None,
+) -> Launch | None:
+    """Run a kernel once for each point of ``dim``.
+
+    A kernel with tile operations runs ``block_dim`` consecutive points together, row by row, as the lanes of a block.
+
+    Args:
+        kernel: The kernel.
+        dim: The points: an int, or 1 to 4 of them. With tile operations their number must be a multiple of
+            ``block_dim``.
+        inputs: Arguments in order; arrays of any supported library, numbers, or None for an array.
+        outputs: The arguments after ``inputs``; arrays that the kernel writes.
+        adj_inputs, adj_outputs, record_tape: For gradients, which come with a later release.
+        device: ``"cpu"`` or ``"interpret"``; by default where the arrays are.
+        stream: Without meaning on the CPU.
+        adjoint: For gradients; True is refused for now.
+        record_cmd: Return a ``Launch`` to run later instead of running the kernel.
+        max_blocks: Without meaning on the CPU.
+        block_dim: Lanes of a block, at most 1024; None, and what is not positive, means 256. It affects results only
+            in kernels that observe lanes.
+
+    Returns:
+        None, or with ``record_cmd`` a ``Launch``.
+
+    Raises:
+        KernelTypeError, KernelValueError: arguments that do not fit the kernel.
+        TilekitError: the kernel is wrong, or one of its checks failed.
+
+    Example:
+        >>> import numpy as np, tilekit as tk
+        >>> @tk.kernel
+        ... def squares(out: tk.array1d[tk.int32]):
+        ...     i = tk.tid()
+        ...     tk.tile_store(out, tk.tile(i * i))
+        >>> out = np.zeros(4, np.int32)
+        >>> tk.launch(squares, dim=4, outputs=[out], block_dim=4)
+        >>> out
+        array([0, 1, 4, 9], dtype=int32)
+    """
+    return _start(kernel, dim, inputs, outputs, (device, block_dim, False), adjoint, record_cmd)
 
 
 def launch_tiled(
@@ -153,8 +285,8 @@ def launch_tiled(
     record_tape: bool = True,
     record_cmd: bool = False,
     max_blocks: int = 0,
-    block_dim: int = 256,
-) -> None:
+    block_dim: int | None = None,
+) -> Launch | None:
     """Run one block of ``block_dim`` lanes for each point of the grid ``dim``.
 
     Args:
@@ -162,12 +294,17 @@ def launch_tiled(
         dim: The grid: an int, or 1 to 4 of them.
         inputs: Arguments in order; arrays of any supported library, numbers, or None for an array.
         outputs: The arguments after ``inputs``; arrays that the kernel writes.
-        adj_inputs, adj_outputs, adjoint, record_tape: For gradients, which come with a later release.
+        adj_inputs, adj_outputs, record_tape: For gradients, which come with a later release.
         device: ``"cpu"`` or ``"interpret"``; by default where the arrays are.
         stream: Without meaning on the CPU.
-        record_cmd: Reserved for a later release.
+        adjoint: For gradients; True is refused for now.
+        record_cmd: Return a ``Launch`` to run later instead of running the kernel.
         max_blocks: Without meaning on the CPU.
-        block_dim: Lanes of a block; it affects results only in kernels that observe lanes.
+        block_dim: Lanes of a block, at most 1024; None, and what is not positive, means 256. It affects results only
+            in kernels that observe lanes.
+
+    Returns:
+        None, or with ``record_cmd`` a ``Launch``.
 
     Raises:
         KernelTypeError, KernelValueError: arguments that do not fit the kernel.
@@ -184,4 +321,4 @@ def launch_tiled(
         >>> out
         array([ 0.,  2.,  4.,  6.,  8., 10.], dtype=float32)
     """
-    _run(kernel, dim, inputs, outputs, device, block_dim, True, (adj_inputs, adj_outputs, adjoint, record_tape))
+    return _start(kernel, dim, inputs, outputs, (device, block_dim, True), adjoint, record_cmd)

@@ -18,6 +18,8 @@ from tilekit.ir.types import ArrayType, DType, ScalarType, as_dtype, to_numpy_sc
 from tilekit.ir.verify import verify
 from tilekit.passes.form_lanes import form_lanes
 from tilekit.passes.uniformity import check_lanes, runs_lanes
+from tilekit.runtime.arguments import whole_blocks
+from tilekit.runtime.interpreter import unpack
 
 
 def run_reference(
@@ -52,14 +54,59 @@ def run_reference(
     given = dict(arguments) if isinstance(arguments, Mapping) else dict(zip(names, arguments, strict=True))
     function = kernel.trace(argument_types(kernel, given), form) if isinstance(kernel, Kernel) else kernel
     data = {name: _datum(given[name], value.type) for name, value in function.params.items()}
+    run_function(function, data, grid, block_dim, tiled)
+
+
+def run_function(
+    function: Function, data: Mapping[str, Any], grid: tuple[int, ...], block_dim: int, tiled: bool
+) -> None:
+    """Run every block of a launch of a traced function; ``data`` are NumPy arrays and scalars by name."""
     lanes = block_dim if runs_lanes(function, tiled) else None
+    run_blocks(_lowered(function, lanes), data, grid, block_dim, tiled, lanes)
+
+
+def _lowered(function: Function, lanes: int | None) -> Function:
     if lanes is not None:
         check_lanes(function)
     lowered = form_lanes(function, lanes)
     verify(lowered)
-    blocks = np.ndindex(*grid) if tiled or lanes is None else np.ndindex(math.prod(grid) // lanes)
+    return lowered
+
+
+def run_blocks(
+    lowered: Function,
+    data: Mapping[str, Any],
+    grid: tuple[int, ...],
+    block_dim: int,
+    tiled: bool,
+    lanes: int | None,
+) -> None:
+    """Run every block of a function without lanes of its own, as ``form_lanes`` leaves it."""
+    if tiled or lanes is None:
+        blocks = np.ndindex(*grid)
+    else:
+        blocks = np.ndindex(whole_blocks(lowered.name, grid, math.prod(grid), lanes))
     for block in blocks:
         interpret(lowered, data, Machine(block, grid, block_dim, points=not tiled))
+
+
+class InterpretedLanes:
+    """A kernel with lanes under ``device="interpret"``: its IR runs, lane after lane between tile operations."""
+
+    def __init__(
+        self, function: Function, types: Mapping[str, ArrayType | ScalarType | None], form: LaunchForm
+    ) -> None:
+        assert form.block_dim is not None
+        self.lanes = form.block_dim
+        self.lowered = _lowered(function, self.lanes)
+        self.types = types
+        self.tiled = form.tiled
+
+    def run(self, values: Sequence[Any], grid: tuple[int, ...], blocks: int) -> None:
+        """Run a launch over ``grid``; ``values`` are pointers, shapes, strides and numbers in order."""
+        handles = unpack(self.types, values)
+        data = {name: handle.datum.data for name, handle in handles.items() if handle is not None}
+        run_blocks(self.lowered, data, grid, self.lanes, self.tiled, self.lanes)
 
 
 def argument_types(kernel: Kernel, given: Mapping[str, Any]) -> dict[str, ArrayType | ScalarType | None]:

@@ -7,6 +7,7 @@ toolchain is missing is a row that says what to install.
 from __future__ import annotations
 
 import argparse
+import logging
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,14 +16,16 @@ from pathlib import Path
 
 import numpy as np
 
-from tilekit.cli.installed import install_command
+from tilekit.cli.installed import install_command, missing
 from tilekit.cli.text import seconds, table
 from tilekit.errors import FallbackWarning, TilekitError
 from tilekit.examples import first_gemm
 from tilekit.runtime import nvidia, toolchain
+from tilekit.runtime.interpreter import INTERPRET
 from tilekit.runtime.program import compile_kernel
 
 ROUNDS = 5
+_log = logging.getLogger("tilekit")
 
 
 @dataclass(frozen=True)
@@ -60,10 +63,10 @@ def _result(outcome: Outcome) -> str:
 
 def _outcomes() -> Iterator[Outcome]:
     yield _cpu()
-    yield from _interpreter()
+    yield _checked(INTERPRET, "none needed", None)
     for gpu in nvidia.find_driver().gpus:
-        note = f"{gpu.name}: CUDA comes with the next release, and will need {install_command('cuda')}"
-        yield Outcome(gpu.device, note=note)
+        needed = f", and will need {install_command('cuda')}" if missing("cuda") else ""
+        yield Outcome(gpu.device, note=f"{gpu.name}: CUDA comes with the next release{needed}")
 
 
 def _cpu() -> Outcome:
@@ -78,12 +81,6 @@ def _cpu() -> Outcome:
         note = f"no C++ compiler was found: install g++ or clang++, or run {install_command('cpu')}"
         return Outcome("cpu", note=note)
     return _checked("cpu", chosen.name, _compile)
-
-
-def _interpreter() -> Iterator[Outcome]:
-    outcome = _checked("interpret", "none", None)
-    if "not supported yet" not in outcome.note:
-        yield outcome
 
 
 def _compile() -> tuple[str, Path]:
@@ -104,6 +101,9 @@ def _checked(device: str, compiler: str, compiling: Callable[[], tuple[str, Path
             run_time, error = _run(device)
     except (TilekitError, FallbackWarning) as problem:
         return Outcome(device, compiler, note=str(problem), failed=True)
+    except Exception as fault:  # tilekit's own: the other devices still get their rows
+        _log.debug("the demo failed on %s", device, exc_info=True)
+        return Outcome(device, compiler, note=f"{type(fault).__name__}: {fault}", failed=True)
     failed = not error <= first_gemm.bound()
     return Outcome(device, compiler, compile_time, run_time, f"{error:.1e}", str(source), failed)
 

@@ -13,12 +13,13 @@ import re
 import shlex
 import sys
 
-from tilekit.cli.installed import Requirement, install_command, requirements, version
+from tilekit.cli.installed import Requirement, install_command, missing, requirements, version
 from tilekit.cli.text import size, table
 from tilekit.config import config
 from tilekit.runtime import cache, cpus, nvidia, store, toolchain
 
 NEEDED_FOR = {
+    "": "always needed",
     "cpu": "compiling kernels where the system has no C++ compiler",
     "cuda": "GPUs, from the next release on; nothing uses it yet",
     "mathdx": "matrix products by cuBLASDx on GPUs, in a later release; proprietary",
@@ -104,7 +105,7 @@ def _cache(problems: list[str]) -> Rows:
         problems.append(f"the cache folder {wanted} is not used: {reason}")
         return rows
     sizes = ", ".join(f"{kind} {size(count)}" for kind, count in cache.sizes().items())
-    return [*rows, ["state", f"usable, {len(cache.list_entries())} compiled kernels{f' ({sizes})' if sizes else ''}"]]
+    return [*rows, ["state", f"usable, compiled kernels: {len(cache.list_entries())}{f' ({sizes})' if sizes else ''}"]]
 
 
 def _gpu() -> Rows:
@@ -123,13 +124,12 @@ def _packages(problems: list[str]) -> Rows:
     rows = []
     for extra, members in extras.items():
         present = [f"{item.name} {found}" for item in members if (found := item.version())]
-        missing = [item.name for item in members if not item.version()]
-        text = ", ".join(present) or "not installed"
-        if missing and extra:
-            text += f"\nmissing: {', '.join(missing)}\n{install_command(extra)}"
-        elif missing:
-            problems.extend(f"the package {name} is missing, which every use needs" for name in missing)
-            text += f"\nmissing: {', '.join(missing)}"
-        purpose = NEEDED_FOR.get(extra, "") if extra else "always needed"
-        rows.append([f"extra {extra}" if extra else "base", f"{purpose}\n{text}" if purpose else text])
+        lines = [NEEDED_FOR.get(extra, ""), ", ".join(present) or "not installed"]
+        if absent := missing(extra):
+            lines.append(f"missing: {', '.join(absent)}")
+            if extra:
+                lines.append(install_command(extra))
+            else:
+                problems.append(f"missing packages that tilekit needs: {', '.join(absent)}")
+        rows.append([f"extra {extra}" if extra else "base", "\n".join(filter(None, lines))])
     return rows

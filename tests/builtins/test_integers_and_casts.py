@@ -1,0 +1,128 @@
+"""Integer and bit operations, and conversions between all dtypes, compiled and interpreted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilekit as tk
+from tests.builtins.launching import converted, run_both
+from tilekit.ir.types import round_bfloat16
+
+
+@tk.kernel
+def integers(x: tk.array1d[Any], y: tk.array1d[Any], out: tk.array2d[Any], counts: tk.array1d[int]):
+    i = tk.tid()
+    a = x[i]
+    b = y[i]
+    out[0, i] = a & b
+    out[1, i] = a | b
+    out[2, i] = a ^ b
+    out[3, i] = ~a
+    out[4, i] = a << b
+    out[5, i] = a >> b
+    out[6, i] = a << 3
+    out[7, i] = a >> 2
+    out[8, i] = tk.bit_and(a, 5)
+    out[9, i] = tk.invert(a) + tk.lshift(a, b) - tk.rshift(a, b)
+    out[10, i] = tk.abs(a)
+    out[11, i] = tk.sign(a)
+    out[12, i] = tk.step(a)
+    out[13, i] = tk.nonzero(a)
+    out[14, i] = tk.min(a, b) - tk.max(a, b)
+    out[15, i] = tk.clamp(a, 2, 9)
+    out[16, i] = a / b
+    out[17, i] = a // b
+    out[18, i] = a % b
+    out[19, i] = -a
+    out[20, i] = a * b + a - b
+    c = a
+    c &= b
+    c |= 1
+    c ^= b
+    c <<= 1
+    c >>= 2
+    out[21, i] = c
+    counts[i] = tk.bit_count(a)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+def test_integers(dtype: str) -> None:
+    info = np.iinfo(dtype)
+    rng = np.random.default_rng(5)
+    edge = [info.min, info.max, info.min + 1, 0, 1, 2, 7, 63, 33]
+    x = np.concatenate([np.array(edge, dtype), rng.integers(info.min, info.max, 30, dtype, endpoint=True)])
+    y = np.concatenate([np.roll(x[:20], 3), rng.integers(0, 12, x.size - 20).astype(dtype)])
+    if info.min < 0:
+        y[0], y[11] = -1, -5
+    out, counts = run_both(integers, x.size, x, y, np.zeros((22, x.size), dtype), np.zeros(x.size, np.int32))[2:]
+    assert (out[0] == (x & y)).all() and (out[3] == ~x).all()
+    assert counts.tolist() == [bin(int(v) & (1 << info.bits) - 1).count("1") for v in x]
+
+
+@tk.kernel
+def casts(x: tk.array1d[Any], out: tk.array2d[tk.int64], wide: tk.array2d[tk.float64]):
+    i = tk.tid()
+    a = x[i]
+    out[0, i] = tk.int64(tk.int8(a))
+    out[1, i] = tk.int64(tk.int16(a))
+    out[2, i] = tk.int64(tk.int32(a))
+    out[3, i] = tk.int64(a)
+    out[4, i] = tk.int64(tk.uint8(a))
+    out[5, i] = tk.int64(tk.uint16(a))
+    out[6, i] = tk.int64(tk.uint32(a))
+    out[7, i] = tk.int64(tk.uint64(a))
+    out[8, i] = tk.int64(int(a))
+    out[9, i] = tk.int64(bool(a))
+    wide[0, i] = tk.float64(tk.float16(a))
+    wide[1, i] = tk.float64(tk.bfloat16(a))
+    wide[2, i] = tk.float64(float(a))
+    wide[3, i] = tk.float64(a)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float64", "float32", "float16", "bfloat16", "int64", "uint64", "int32", "uint8", "bool"]
+)
+def test_casts(dtype: str) -> None:
+    edge = [
+        0.0,
+        -0.5,
+        1.5,
+        -1.5,
+        127.9,
+        128.0,
+        -128.9,
+        -129.0,
+        2.0**31,
+        -(2.0**31) - 1,
+        2.0**63,
+        -(2.0**63),
+        1e30,
+        -1e30,
+    ]
+    edge += [300.0, 65519.9, 65520.0, 2.0**53 + 2, 1 + 2.0**-8 + 2.0**-30, 1 + 2.0**-8, 1 + 3 * 2.0**-8 - 2.0**-40]
+    x = converted([*edge, np.nan, np.inf, -np.inf], dtype) if "int" not in dtype else integer_edges(dtype)
+    out, wide = np.zeros((10, x.size), np.int64), np.zeros((4, x.size))
+    got = run_both(casts, x.size, x, out, wide)
+    if dtype == "float64":
+        assert got[1][0][:8].tolist() == [0, 0, 1, -1, 127, 127, -128, -128]
+        assert got[1][3][10:14].tolist() == [2**63 - 1, -(2**63), 2**63 - 1, -(2**63)]
+        assert got[1][2][-3:].tolist() == [0, 2**31 - 1, -(2**31)] and got[1][9][-3:].tolist() == [1, 1, 1]
+        assert got[2][1][18] == 1 + 2.0**-7 and got[2][1][19] == 1.0
+
+
+def integer_edges(dtype: str) -> Any:
+    info = np.iinfo(dtype)
+    values = [0, 1, 127, 128, 200, 255, info.max, info.min, info.max // 3, info.max // 2 + 1]
+    if info.bits == 64:
+        values += [2**53 + 1, 2**62 + 2**54 + 1, 2**62 + 2**54, 2**24 + 1, 2**32 + 5, 65520, 65519]
+    return np.array(values, dtype)
+
+
+def test_bfloat16_rounds_once() -> None:
+    # Half way between two bfloat16 once rounded to float32, but above before.
+    value = 1 + 2.0**-8 + 2.0**-40
+    assert tk.bfloat16(value) == 1 + 2.0**-7
+    assert round_bfloat16(np.array(value, np.float32)) == 1.0

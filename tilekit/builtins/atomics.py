@@ -1,0 +1,375 @@
+"""Atomic updates of array elements, under Warp's names. Each returns the element's old value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tilekit.builtins.array_elements import check_rank, element_dtype, emit_checks, indices, located
+from tilekit.builtins.selection import larger, smaller
+from tilekit.errors import KernelTypeError
+from tilekit.ir.builtin import builtin
+from tilekit.ir.context import active
+from tilekit.ir.handles import OPERATORS, Array, Scalar
+from tilekit.ir.interpret import conform_elements, from_memory, stored
+from tilekit.ir.operands import Index, describe, host_array
+from tilekit.ir.types import ArrayType, ScalarType
+
+__all__ = [
+    "atomic_add",
+    "atomic_and",
+    "atomic_cas",
+    "atomic_exch",
+    "atomic_max",
+    "atomic_min",
+    "atomic_or",
+    "atomic_sub",
+    "atomic_xor",
+]
+
+_UPDATES: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "add": ("iuf", np.add),
+    "sub": ("iuf", np.subtract),
+    "min": ("iuf", smaller),
+    "max": ("iuf", larger),
+    "exch": ("biuf", lambda old, value: value),
+    "and": ("iu", np.bitwise_and),
+    "or": ("iu", np.bitwise_or),
+    "xor": ("iu", np.bitwise_xor),
+}
+"""By name: the kinds of dtypes that an update is for, and the new value of an old one."""
+
+
+@builtin(atomics=("a",), side_effect=True)
+def atomic_update(a: Array, index: Index, value: Scalar, how: str, name: str) -> Scalar:
+    """Update an element at once, whatever other blocks do to it; the result is its old value."""
+
+
+@atomic_update.coerce
+def _update_coerce(a: ArrayType, value: ScalarType, how: str, name: str) -> dict[str, ScalarType]:
+    if a.dtype.kind not in _UPDATES[how][0]:
+        raise KernelTypeError(f"atomic_{how}() is not for {a.dtype.name}, which {name or 'the array'} holds")
+    return {"value": element_dtype(a, value, name)}
+
+
+@atomic_update.result
+def _update_result(a: ArrayType, index: tuple[Any, ...], value: ScalarType, name: str) -> ScalarType:
+    check_rank(a, index, name)
+    return element_dtype(a, value, name)
+
+
+@atomic_update.reference
+def _update_reference(a: Any, index: tuple[Any, ...], value: Any, how: str, name: str, types: Any) -> Any:
+    at = located(a, index, name)
+    old = np.array(from_memory(np.asarray(a[at]), types[0].dtype))
+    a[at] = stored(conform_elements(_UPDATES[how][1](old, value), types[0].dtype), a)
+    return old
+
+
+@atomic_update.emit
+def _update_emit(cx: Any, a: str, index: tuple[str, ...], value: str, how: str, name: str) -> str:
+    emit_checks(cx, a, index, name)
+    if how == "sub":
+        how, value = "add", f"tk::neg({value})"
+    return f"tk::atomic_{how}(tk::element({', '.join((a, *index))}), {value})"
+
+
+@builtin(atomics=("a",), side_effect=True)
+def atomic_compare(a: Array, index: Index, compare: Scalar, value: Scalar, name: str) -> Scalar:
+    """Write an element if it has the bits of ``compare``; the result is its old value."""
+
+
+@atomic_compare.coerce
+def _compare_coerce(a: ArrayType, compare: ScalarType, value: ScalarType, name: str) -> dict[str, ScalarType]:
+    return {"compare": element_dtype(a, compare, name), "value": element_dtype(a, value, name)}
+
+
+@atomic_compare.result
+def _compare_result(
+    a: ArrayType, index: tuple[Any, ...], compare: ScalarType, value: ScalarType, name: str
+) -> ScalarType:
+    check_rank(a, index, name)
+    element_dtype(a, compare, name)
+    return element_dtype(a, value, name)
+
+
+@atomic_compare.reference
+def _compare_reference(a: Any, index: tuple[Any, ...], compare: Any, value: Any, name: str, types: Any) -> Any:
+    at = located(a, index, name)
+    old = np.array(from_memory(np.asarray(a[at]), types[0].dtype))
+    if np.asarray(stored(compare, a)).tobytes() == np.asarray(a[at]).tobytes():
+        a[at] = stored(value, a)
+    return old
+
+
+@atomic_compare.emit
+def _compare_emit(cx: Any, a: str, index: tuple[str, ...], compare: str, value: str, name: str) -> str:
+    emit_checks(cx, a, index, name)
+    return f"tk::atomic_cas(tk::element({', '.join((a, *index))}), {compare}, {value})"
+
+
+def _bind(name: str, arr: Any, args: tuple[Any, ...], named: dict[str, Any], last: tuple[str, ...]) -> tuple[Any, ...]:
+    """The array, its indices, then what follows them, from positions and Warp's keywords."""
+    if isinstance(arr, np.ndarray) and active() is None:
+        arr = Array(host_array(arr))
+    if not isinstance(arr, Array):
+        raise KernelTypeError(f"{name}(): arr must be an array, got {describe(arr)}")
+    wanted = (*"ijkl"[: arr.ndim], *last)
+    given = dict(zip(wanted, args, strict=False))
+    twice = given.keys() & named.keys()
+    given.update(named)
+    if len(args) > len(wanted) or twice or given.keys() != set(wanted):
+        raise KernelTypeError(
+            f"{name}() of an {arr.type} takes (arr, {', '.join(wanted)}), got {len(args)} positional arguments"
+            + (f" and {', '.join(named)}" if named else "")
+        )
+    return arr, indices(arr, tuple(given[axis] for axis in wanted[: arr.ndim])), *(given[n] for n in last)
+
+
+def _update(how: str, arr: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    arr, index, value = _bind(f"atomic_{how}", arr, args, named, ("value",))
+    return atomic_update(arr, index, value, how, arr.name)
+
+
+def _update_in_place(how: str) -> Callable[[Array, Any, Any], None]:
+    """``a[index] += value`` and ``-=``."""
+
+    def call(a: Array, index: Any, value: Any) -> None:
+        items = indices(a, index)
+        if len(items) < a.ndim:
+            check_rank(a.type, items, a.name)
+        if not isinstance(value, Scalar | int | float | np.generic):
+            raise KernelTypeError(f"{describe(value)} cannot be added to an element of an array; a number is needed")
+        atomic_update(a, items, value, how, a.name)
+
+    return call
+
+
+OPERATORS["array[]+="] = _update_in_place("add")
+OPERATORS["array[]-="] = _update_in_place("sub")
+
+
+def atomic_add(arr: Any, *args: Any, **named: Any) -> Any:
+    """Add to an element of an array, atomically.
+
+    Integers wrap around. With floats the blocks of a launch run in order on the CPU, so that the sum is the same
+    every time.
+
+    Args:
+        arr: The array, of 1 to 4 dimensions.
+        args: One integer index a dimension (keywords ``i``, ``j``, ``k``, ``l``), then ``value``: a number of the
+            array's dtype, or a literal.
+
+    Returns:
+        The old value.
+
+    Raises:
+        KernelTypeError: the dtypes differ, or are not supported.
+        KernelIndexError: an index is out of bounds.
+
+    Example:
+        >>> import numpy as np, tilekit as tk
+        >>> a = np.array([3])
+        >>> tk.atomic_add(a, 0, 2), a
+        (3, array([5]))
+    """
+    return _update("add", arr, args, named)
+
+
+def atomic_sub(arr: Any, *args: Any, **named: Any) -> Any:
+    """Subtract from an element of an array, atomically.
+
+    Args:
+        arr: The array, of 1 to 4 dimensions.
+        args: One integer index a dimension (keywords ``i``, ``j``, ``k``, ``l``), then ``value``: a number of the
+            array's dtype, or a literal.
+
+    Returns:
+        The old value.
+
+    Raises:
+        KernelTypeError: the dtypes differ, or are not supported.
+        KernelIndexError: an index is out of bounds.
+
+    Example:
+        >>> import numpy as np, tilekit as tk
+        >>> a = np.array([3])
+        >>> tk.atomic_sub(a, 0, 2), a
+        (3, array([1]))
+    """
+    return _update("sub", arr, args, named)
+
+
+def atomic_min(arr: Any, *args: Any, **named: Any) -> Any:
+    """Lower an element of an array to a value, atomically.
+
+    An element that is NaN is replaced by the value, and a value that is NaN changes nothing.
+
+    Args:
+        arr: The array, of 1 to 4 dimensions.
+        args: One integer index a dimension (keywords ``i``, ``j``, ``k``, ``l``), then ``value``: a number of the
+            array's dtype, or a literal.
+
+    Returns:
+        The old value.
+
+    Raises:
+        KernelTypeError: the dtypes differ, or are not supported.
+        KernelIndexError: an index is out of bounds.
+
+    Example:
+        >>> import numpy as np, tilekit as tk
+        >>> a = np.array([3])
+        >>> tk.atomic_min(a, 0, 2), a
+        (3, array([2]))
+    """
+    return _update("min", arr, args, named)
+
+
+def atomic_max(arr: Any, *args: Any, **named: Any) -> Any:
+    """Raise an element of an array to a value, atomically.
+
+    An element that is NaN is replaced by the value, and a value that is NaN changes nothing.
+
+    Args:
+        arr: The array, of 1 to 4 dimensions.
+        args: One integer index a dimension (keywords ``i``, ``j``, ``k``, ``l``), then ``value``: a number of the
+            array's dtype, or a literal.
+
+    Returns:
+        The old value.
+
+    Raises:
+        KernelTypeError: the dtypes differ, or are not supported.
+        KernelIndexError: an index is out of bounds.
+
+    Example:
+        >>> import numpy as np, tilekit as tk
+        >>> a = np.array([3])
+        >>> tk.atomic_max(a, 0, 2), a
+        (3, array([3]))
+    """
+    return _update("max", arr, args, named)
+
+
+def atomic_exch(arr: Any, *args: Any, **named: Any) -> Any:
+    """Replace an element of an array, atomically.
+
+    Args:
+        arr: The array, of 1 to 4 dimensions.
+        args: One integer index a dimension (keywords ``i``, ``j``, ``k``, ``l``), then ``value``: of the array's
+            dtype, or a literal.
+
+    Returns:
+        The old value.
+
+    Raises:
+        KernelTypeError: the dtypes differ, or are not supported.
+        KernelIndexError: an index is out of bounds.
+
+    Example:
+        >>> import numpy as np, tilekit as tk
+        >>> a = np.array([3])
+        >>> tk.atomic_exch(a, 0, 2), a
+        (3, array([2]))
+    """
+    return _update("exch", arr, args, named)
+
+
+def atomic_and(arr: Any, *args: Any, **named: Any) -> Any:
+    """Bitwise *and* an element of an array with a value, atomically.
+
+    Args:
+        arr: The array, of 1 to 4 dimensions.
+        args: One integer index a dimension (keywords ``i``, ``j``, ``k``, ``l``), then ``value``: an integer of the
+            array's dtype, or a literal.
+
+    Returns:
+        The old value.
+
+    Raises:
+        KernelTypeError: the dtypes differ, or are not supported.
+        KernelIndexError: an index is out of bounds.
+
+    Example:
+        >>> import numpy as np, tilekit as tk
+        >>> a = np.array([3])
+        >>> tk.atomic_and(a, 0, 2), a
+        (3, array([2]))
+    """
+    return _update("and", arr, args, named)
+
+
+def atomic_or(arr: Any, *args: Any, **named: Any) -> Any:
+    """Bitwise *or* an element of an array with a value, atomically.
+
+    Args:
+        arr: The array, of 1 to 4 dimensions.
+        args: One integer index a dimension (keywords ``i``, ``j``, ``k``, ``l``), then ``value``: an integer of the
+            array's dtype, or a literal.
+
+    Returns:
+        The old value.
+
+    Raises:
+        KernelTypeError: the dtypes differ, or are not supported.
+        KernelIndexError: an index is out of bounds.
+
+    Example:
+        >>> import numpy as np, tilekit as tk
+        >>> a = np.array([3])
+        >>> tk.atomic_or(a, 0, 2), a
+        (3, array([3]))
+    """
+    return _update("or", arr, args, named)
+
+
+def atomic_xor(arr: Any, *args: Any, **named: Any) -> Any:
+    """Bitwise *exclusive or* an element of an array with a value, atomically.
+
+    Args:
+        arr: The array, of 1 to 4 dimensions.
+        args: One integer index a dimension (keywords ``i``, ``j``, ``k``, ``l``), then ``value``: an integer of the
+            array's dtype, or a literal.
+
+    Returns:
+        The old value.
+
+    Raises:
+        KernelTypeError: the dtypes differ, or are not supported.
+        KernelIndexError: an index is out of bounds.
+
+    Example:
+        >>> import numpy as np, tilekit as tk
+        >>> a = np.array([3])
+        >>> tk.atomic_xor(a, 0, 2), a
+        (3, array([1]))
+    """
+    return _update("xor", arr, args, named)
+
+
+def atomic_cas(arr: Any, *args: Any, **named: Any) -> Any:
+    """Replace an element of an array if it has the bits of ``compare``, atomically.
+
+    Args:
+        arr: The array, of 1 to 4 dimensions.
+        args: One integer index a dimension (keywords ``i``, ``j``, ``k``, ``l``), then ``compare`` and ``value``:
+            numbers of the array's dtype, or literals.
+
+    Returns:
+        The old value.
+
+    Raises:
+        KernelTypeError: the dtypes differ.
+        KernelIndexError: an index is out of bounds.
+
+    Example:
+        >>> import numpy as np, tilekit as tk
+        >>> a = np.array([3])
+        >>> tk.atomic_cas(a, 0, 3, 7), tk.atomic_cas(a, 0, 3, 9), a
+        (3, 7, array([7]))
+    """
+    arr, index, compare, value = _bind("atomic_cas", arr, args, named, ("compare", "value"))
+    return atomic_compare(arr, index, compare, value, arr.name)

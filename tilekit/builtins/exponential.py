@@ -1,0 +1,204 @@
+"""Exponentials, logarithms, powers and roots; on tiles element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilekit.builtins.arithmetic import Number, elementwise, same_type
+
+GROUP = "Scalar math"
+
+
+@elementwise()
+def exp(x: Number) -> Number:
+    """e to the power ``x``.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.exp(0.0)
+        1.0
+    """
+
+
+@elementwise()
+def exp2(x: Number) -> Number:
+    """2 to the power ``x``.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.exp2(3.0)
+        8.0
+    """
+
+
+@elementwise()
+def expm1(x: Number) -> Number:
+    """``exp(x) - 1``, exact also near zero.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.expm1(0.0)
+        0.0
+    """
+
+
+@elementwise()
+def log(x: Number) -> Number:
+    """The natural logarithm; NaN below zero, minus infinity at zero.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.log(1.0)
+        0.0
+    """
+
+
+@elementwise()
+def log2(x: Number) -> Number:
+    """The logarithm to base 2; NaN below zero, minus infinity at zero.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.log2(8.0)
+        3.0
+    """
+
+
+@elementwise()
+def log10(x: Number) -> Number:
+    """The logarithm to base 10; NaN below zero, minus infinity at zero.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.log10(1000.0)
+        3.0
+    """
+
+
+@elementwise()
+def log1p(x: Number) -> Number:
+    """``log(1 + x)``, exact also near zero.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.log1p(0.0)
+        0.0
+    """
+
+
+@elementwise()
+def sqrt(x: Number) -> Number:
+    """The square root, correctly rounded; NaN below zero.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.sqrt(9.0)
+        3.0
+    """
+
+
+@elementwise()
+def cbrt(x: Number) -> Number:
+    """The cube root, of negative numbers too.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.cbrt(-8.0)
+        -2.0
+    """
+
+
+@elementwise("**", unify=("x", "y"))
+def pow(x: Number, y: Number) -> Number:
+    """``x`` to the power ``y``, also as ``x ** y``; NaN for ``x < 0`` unless ``y`` is an integer.
+
+    Args:
+        x: The base, a floating number or tile.
+        y: The exponent, of its dtype.
+
+    Returns:
+        Their dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.pow(2.0, 3.0)
+        8.0
+    """
+
+
+for _declared in (exp, exp2, expm1, log, log2, log10, log1p, sqrt, cbrt, pow):
+    same_type(_declared, "f")
+
+
+def in_double(function: Callable[..., Any], *values: Any) -> Any:
+    """A function computed in float64, to be rounded once: nearest to what it means in any dtype."""
+    return function(*(np.asarray(value, np.float64) for value in values))
+
+
+exp.reference(lambda x: in_double(np.exp, x))
+exp2.reference(lambda x: in_double(np.exp2, x))
+expm1.reference(lambda x: in_double(np.expm1, x))
+log.reference(lambda x: in_double(np.log, x))
+log2.reference(lambda x: in_double(np.log2, x))
+log10.reference(lambda x: in_double(np.log10, x))
+log1p.reference(lambda x: in_double(np.log1p, x))
+sqrt.reference(lambda x: in_double(np.sqrt, x))
+cbrt.reference(lambda x: in_double(np.cbrt, x))
+pow.reference(lambda x, y: in_double(np.power, x, y))

@@ -1,0 +1,84 @@
+"""Products in place whose accumulator shares elements with an operand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilekit.codegen.checks import require
+from tilekit.errors import KernelValueError
+from tilekit.ir.builtin import builtin
+from tilekit.ir.handles import Scalar, Tile
+from tilekit.ir.operands import known_number
+from tilekit.ir.types import ScalarType
+
+Ranges = tuple[tuple[int, int], ...]
+
+
+@builtin(side_effect=True)
+def check_apart(out: Scalar, operand: Scalar, ranges: Ranges, text: str) -> None:
+    """In checked mode, an error where ``out - operand`` lies in one of the ranges."""
+
+
+@check_apart.result
+def _result(out: ScalarType, operand: ScalarType) -> None:
+    return None
+
+
+@check_apart.reference
+def _reference(out: Any, operand: Any, ranges: Ranges, text: str) -> None:
+    distance = int(out) - int(operand)
+    if any(low <= distance <= high for low, high in ranges):
+        raise KernelValueError(text)
+
+
+@check_apart.emit
+def _emit(cx: Any, out: str, operand: str, ranges: Ranges, text: str) -> None:
+    if not cx.target.checked:
+        return
+    distance = cx.fresh()
+    cx.line(f"const tk::i64 {distance} = (tk::i64){out} - (tk::i64){operand};")
+    meets = " || ".join(f"({distance} >= {low} && {distance} <= {high})" for low, high in ranges)
+    require(cx, f"!({meets})", text, "kValueError")
+
+
+def require_apart(out: Tile, operand: Tile, name: str) -> None:
+    """Refuse an accumulator that shares elements with an operand.
+
+    Where run-time offsets decide, they are compared in checked mode; otherwise the operands are read first.
+
+    Raises:
+        KernelValueError: it surely does.
+    """
+    if out.base is not operand.base:
+        return
+    made = f"line {out.made_at.line}" if out.made_at is not None else "one place"
+    text = (
+        f"tile_matmul(): out overlaps {name}: both are parts of the tile made at {made}; "
+        "multiply into another tile, or use the form that gives a new one, t = tk.tile_matmul(a, b)"
+    )
+    here, there = _start(out), _start(operand)
+    if here is not None and there is not None:
+        if operand.view_map.meets(out.view_map, here - there):
+            raise KernelValueError(text)
+    elif _same_offset(out, operand):
+        if operand.view_map.meets(out.view_map):
+            raise KernelValueError(text)
+    elif ranges := operand.view_map.distances(out.view_map):
+        check_apart(_or_zero(out), _or_zero(operand), tuple(ranges), text)
+
+
+def _start(t: Tile) -> int | None:
+    """The offset of a view, where it is known now."""
+    if t.view_offset is None:
+        return 0
+    number = known_number(t.view_offset)
+    return None if number is None else int(number)
+
+
+def _same_offset(a: Tile, b: Tile) -> bool:
+    first, second = a.view_offset, b.view_offset
+    return isinstance(first, Scalar) and isinstance(second, Scalar) and first.datum is second.datum
+
+
+def _or_zero(t: Tile) -> Any:
+    return 0 if t.view_offset is None else t.view_offset

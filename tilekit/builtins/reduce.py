@@ -1,0 +1,214 @@
+"""Reductions of tiles in one fixed order, whatever the block size and the device.
+
+The ``n`` elements, counted row by row, are taken as 32 lanes: lane ``l`` combines elements ``l``, ``l + 32``,
+``l + 64``, ... from the left. Then lane ``i`` takes in lane ``i + 16``, then ``i + 8``, 4, 2 and 1, where there is such
+a lane. The compiled code (``native/reduce.h``) and the reference follow it, so their bits are the same. 16-bit floats
+are combined in float32, and the result is rounded once.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilekit.builtins.assign import tile_astype
+from tilekit.builtins.view_shapes import tile_broadcast, tile_reshape
+from tilekit.errors import KernelIndexError, KernelTypeError
+from tilekit.ir.builtin import Builtin, builtin
+from tilekit.ir.handles import Tile
+from tilekit.ir.operands import describe
+from tilekit.ir.types import DType, TileType, float32
+
+GROUP = "Tile reductions"
+LANES = 32
+Combine = Callable[[Any, Any], Any]
+
+
+def accumulator(dtype: DType) -> DType:
+    """The dtype in which elements are combined."""
+    return float32 if dtype.is_float and dtype.bits == 16 else dtype
+
+
+def axis_in(type: TileType, axis: Any, name: str) -> int | None:
+    """The axis of a reduction, counted from the first; None for all elements.
+
+    Raises:
+        KernelIndexError: the tile has no such axis.
+        KernelTypeError: it is not a compile-time integer.
+    """
+    if axis is None:
+        return None
+    if isinstance(axis, bool) or not isinstance(axis, int | np.integer):
+        raise KernelTypeError(f"{name}(): axis must be a compile-time integer or None, got {describe(axis)}")
+    found = operator.index(axis)
+    if not -len(type.shape) <= found < len(type.shape):
+        raise KernelIndexError(f"{name}(): axis {found} is outside the {len(type.shape)} axes of a {type}")
+    return found % len(type.shape)
+
+
+def reduced(type: TileType, axis: int | None) -> TileType:
+    """The type of a reduction: the axis is left out; without an axis left, the shape is (1,)."""
+    rest = tuple(extent for i, extent in enumerate(type.shape) if axis is not None and i != axis)
+    return TileType(type.dtype, rest or (1,))
+
+
+def in_order(values: Any, axis: int | None, combine: Combine) -> Any:
+    """The reduction of an array in the fixed order; ``combine`` works on arrays, element by element."""
+    lined = values.reshape(-1, 1) if axis is None else np.moveaxis(values, axis, 0)
+    part = lined[:LANES].copy()
+    for start in range(LANES, len(lined), LANES):
+        more = lined[start : start + LANES]
+        part[: len(more)] = combine(part[: len(more)], more)
+    half = LANES // 2
+    while half:
+        count = min(half, len(part) - half)
+        if count > 0:
+            part[:count] = combine(part[:count], part[half : half + count])
+        half //= 2
+    return part[0]
+
+
+def _least(a: Any, b: Any) -> Any:
+    equal = np.where(np.signbit(a), a, b) if a.dtype.kind == "f" else a
+    ordered = np.where(a < b, a, np.where(b < a, b, equal))
+    return np.where(a != a, b, np.where(b != b, a, ordered))
+
+
+def _greatest(a: Any, b: Any) -> Any:
+    equal = np.where(np.signbit(a), b, a) if a.dtype.kind == "f" else a
+    ordered = np.where(a > b, a, np.where(b > a, b, equal))
+    return np.where(a != a, b, np.where(b != b, a, ordered))
+
+
+def _reduction(functor: str, combine: Combine) -> Callable[..., Builtin]:
+    """Declare a reduction that ``native/reduce.h`` computes with a functor."""
+
+    def declare(signature: Callable[..., Any]) -> Builtin:
+        found = builtin(group=GROUP, cooperative=True)(signature)
+        name = found.name
+
+        @found.result
+        def _result(a: TileType, axis: Any) -> TileType:
+            if a.dtype.kind == "b":
+                raise KernelTypeError(f"{name}(): a is a {a}; convert it, as in tk.tile_astype(a, tk.int32)")
+            return reduced(a, axis_in(a, axis, name))
+
+        @found.reference
+        def _reference(a: Any, axis: Any, types: Any) -> Any:
+            values = a.astype(accumulator(types[0].dtype).numpy) if functor == "Sum" else a
+            along = None if axis is None else axis % a.ndim
+            return in_order(values, along, combine).reshape(types[0].shape)
+
+        @found.emit
+        def _emit(cx: Any, results: Any, a: Any, axis: Any) -> None:
+            wide = f"tk::accumulator_t<{a.element}>" if functor == "Sum" else a.element
+            _emit_native(cx, cx.tile(results[0]), a, axis_in(a.type, axis, name), wide, functor)
+
+        return found
+
+    return declare
+
+
+def _emit_native(cx: Any, target: Any, a: Any, axis: int | None, wide: str, functor: str) -> None:
+    dims = ", ".join(map(str, a.shape))
+    with cx.braces():
+        cx.line(f"const tk::i64 steps[] = {{{', '.join(map(str, a.strides))}}};")
+        if axis is None:
+            call = f"tk::reduce_all<{a.element}, {wide}, tk::{functor}, {dims}>"
+            cx.line(f"{wide} scratch[tk::kLanes];")
+            cx.line(f"const {wide} found = {call}(team, {a.pointer}, steps, tk::{functor}{{}}, scratch);")
+            cx.line(f"{target.pointer}[0] = tk::cast<{a.element}>(found);")
+            return
+        rest = list(target.strides) if len(a.shape) > 1 else []
+        cx.line(f"const tk::i64 rest[] = {{{', '.join(map(str, (*rest[:axis], 0, *rest[axis:])))}}};")
+        call = f"tk::reduce_axis<{axis}, {a.element}, {wide}, {a.element}, tk::{functor}, {dims}>"
+        cx.line(f"{call}(team, {target.pointer}, rest, {a.pointer}, steps, tk::{functor}{{}});")
+
+
+@_reduction("Sum", np.add)
+def tile_sum(a: Tile, axis: int | None = None) -> Tile:
+    """The sum of a tile's elements.
+
+    Args:
+        a: A tile of numbers; integers wrap around, 16-bit floats are summed in float32 and rounded once.
+        axis: The axis to sum over, a compile-time constant; negative ones count from the last. By default all elements.
+
+    Returns:
+        A new tile of ``a``'s dtype: without ``axis``, or of shape ``(1,)`` where no axis is left. The order of the
+        additions is the same for every block size and device.
+
+    Raises:
+        KernelTypeError: ``a`` holds bools.
+        KernelIndexError: ``a`` has no such axis.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.tile_sum(tk.tile_ones(shape=(2, 3)))
+        tile<1xf32>
+        [6.]
+        >>> tk.tile_sum(tk.tile_ones(shape=(2, 3)), axis=-1)
+        tile<2xf32>
+        [3. 3.]
+    """
+
+
+@_reduction("Max", _greatest)
+def tile_max(a: Tile, axis: int | None = None) -> Tile:
+    """The greatest element of a tile. A NaN is passed over where there is a number; +0 is greater than -0.
+
+    Args:
+        a: A tile of numbers.
+        axis: The axis to reduce, a compile-time constant; negative ones count from the last. By default all elements.
+
+    Returns:
+        A new tile of ``a``'s dtype: without ``axis``, or of shape ``(1,)`` where no axis is left.
+
+    Raises:
+        KernelTypeError: ``a`` holds bools.
+        KernelIndexError: ``a`` has no such axis.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.tile_max(tk.tile_arange(4, dtype=int))
+        tile<1xi32>
+        [3]
+    """
+
+
+@_reduction("Min", _least)
+def tile_min(a: Tile, axis: int | None = None) -> Tile:
+    """The least element of a tile. A NaN is passed over where there is a number; -0 is less than +0.
+
+    Args:
+        a: A tile of numbers.
+        axis: The axis to reduce, a compile-time constant; negative ones count from the last. By default all elements.
+
+    Returns:
+        A new tile of ``a``'s dtype: without ``axis``, or of shape ``(1,)`` where no axis is left.
+
+    Raises:
+        KernelTypeError: ``a`` holds bools.
+        KernelIndexError: ``a`` has no such axis.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.tile_min(tk.tile_arange(4, dtype=int))
+        tile<1xi32>
+        [0]
+    """
+
+
+@tile_sum.adjoint
+def _sum_adjoint(cx: Any, grad: Any, axis: Any) -> dict[str, Any]:
+    type = cx.op.operands["a"].type
+    along = axis_in(type, axis, "tile_sum")
+    kept = tuple(1 if along is None or i == along else extent for i, extent in enumerate(type.shape))
+    spread = tile_broadcast(tile_reshape(grad, kept), type.shape)
+    return {"a": tile_astype(spread, grad.dtype)}
+
+
+tile_max.has_no_adjoint("the greatest element may be several, and the gradient of a choice comes with a later release")
+tile_min.has_no_adjoint("the least element may be several, and the gradient of a choice comes with a later release")

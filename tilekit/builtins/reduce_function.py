@@ -1,0 +1,153 @@
+"""Reductions by any function of two numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilekit.builtins.reduce import LANES, accumulator, axis_in, in_order, reduced
+from tilekit.builtins.view_shapes import require_tile
+from tilekit.errors import KernelTypeError, TilekitError
+from tilekit.ir.builtin import builtin
+from tilekit.ir.context import building, fail
+from tilekit.ir.core import Block, Const, Value
+from tilekit.ir.handles import OPERATORS, Scalar, Tile
+from tilekit.ir.operands import common_dtype, constant, convert_constant, describe
+from tilekit.ir.types import ScalarType, TileType
+
+__all__ = ["tile_reduce"]
+
+
+@builtin(cooperative=True)
+def reduce_elements(t: Tile, axis: int | None = None, branches: bool = False) -> Tile:
+    """Combine elements by a block of two parameters, in the fixed order of reductions."""
+
+
+@reduce_elements.result
+def _result(t: TileType, axis: int | None) -> TileType:
+    return reduced(t, axis)
+
+
+@reduce_elements.reference
+def _reference(t: Any, axis: int | None, branches: bool, blocks: Any, types: Any) -> Any:
+    def combine(a: Any, b: Any) -> Any:
+        if not branches:
+            return blocks[0](a, b)[0]
+        result = np.empty_like(a)
+        for index in np.ndindex(*a.shape):
+            (result[index],) = blocks[0](a[index], b[index])
+        return result
+
+    values = t.astype(accumulator(types[0].dtype).numpy)
+    return in_order(values, axis, combine).reshape(types[0].shape)
+
+
+@reduce_elements.emit
+def _emit(cx: Any, results: Any, t: Any, axis: int | None, blocks: tuple[Block, ...]) -> None:
+    target = cx.tile(results[0])
+    if axis is None or len(t.shape) == 1:
+        with cx.braces():
+            _emit_run(cx, blocks[0], t, t.type.size, lambda e: _numbered(t, e), f"{target.pointer}[0]")
+        return
+    with cx.each_element(target) as index:
+
+        def element(e: str) -> str:
+            return str(t.at([*index[:axis], e, *index[axis:]]))
+
+        _emit_run(cx, blocks[0], t, t.shape[axis], element, target.at(index))
+
+
+def _numbered(t: Any, e: str) -> str:
+    """The element of a tile with row-major number ``e``."""
+    if t.dense:
+        return f"{t.pointer}[{e}]"
+    index, rest = [], t.type.size
+    for extent in t.shape:
+        rest //= extent
+        index.append(f"({e} / {rest} % {extent})")
+    return str(t.at(index))
+
+
+def _emit_run(cx: Any, block: Block, t: Any, n: int, element: Callable[[str], str], target: str) -> None:
+    wide = cx.cpp(block.params[0].type)
+    count = min(n, LANES)
+    part, e = cx.fresh("part"), cx.fresh("e")
+
+    def combine(head: str, first: str, second: str) -> None:
+        with cx.braces(head):
+            cx.define(block.params[0], first)
+            cx.define(block.params[1], second)
+            cx.block(block, [first])
+
+    cx.line(f"{wide} {part}[{count}];")
+    cx.line(f"for (int {e} = 0; {e} < {count}; ++{e}) {part}[{e}] = tk::cast<{wide}>({element(e)});")
+    combine(
+        f"for (int {e} = {count}; {e} < {n}; ++{e})",
+        f"{part}[{e} % {LANES}]",
+        f"tk::cast<{wide}>({element(e)})",
+    )
+    half = cx.fresh("half")
+    with cx.braces(f"for (int {half} = {LANES // 2}; {half}; {half} /= 2)"):
+        head = f"for (int {e} = 0; {e} < {half} && {e} + {half} < {count}; ++{e})"
+        combine(head, f"{part}[{e}]", f"{part}[{e} + {half}]")
+    cx.line(f"{target} = tk::cast<{t.element}>({part}[0]);")
+
+
+def _combiner(op: Callable[..., Any], wide: ScalarType) -> Block:
+    """``op`` traced on two numbers of a type, which it must return."""
+    function = OPERATORS["resolve"](op) if "resolve" in OPERATORS else op
+    params = (Value(wide), Value(wide))
+    with building() as builder:
+        found = function(*map(Scalar, params))
+        datum = found.datum if isinstance(found, Scalar) else constant(found)
+        if datum is None:
+            raise KernelTypeError(f"tile_reduce(): op must return one number, got {describe(found)}")
+        if isinstance(datum, Const):
+            common_dtype({"op's argument": wide, "its result": datum.type}, "tile_reduce()")
+            datum = convert_constant(datum, wide.dtype, "tile_reduce()")
+        elif isinstance(found, Scalar) and found.dtype.is_float and found.dtype.bits == 16 and wide.dtype.is_float:
+            datum = OPERATORS["cast"](found, wide.dtype).datum
+    if datum.type.dtype != wide.dtype:
+        raise KernelTypeError(
+            f"tile_reduce(): op takes two {wide.dtype.name} and must return one, got {datum.type.dtype.name}; "
+            f"cast it, as in tk.{wide.dtype.name}(...)"
+        )
+    return builder.block(params, (datum,))  # type: ignore[arg-type]
+
+
+def tile_reduce(op: Callable[..., Any], t: Tile, axis: int | None = None) -> Tile:
+    """Combine a tile's elements by a function of two numbers.
+
+    Args:
+        op: A builtin, a ``@tk.func``, a plain function or a lambda of two numbers that returns one of the same dtype.
+            It should be associative and commutative: the order is fixed, but not from left to right.
+        t: The tile. Elements of 16-bit floats are passed to ``op`` as float32, and the result is rounded once.
+        axis: The axis to reduce, a compile-time constant; negative ones count from the last. By default all elements.
+
+    Returns:
+        A new tile of ``t``'s dtype: without ``axis``, or of shape ``(1,)`` where no axis is left. The order is the same
+        for every block size and device.
+
+    Raises:
+        KernelTypeError: ``op`` does not return one number of the dtype that it is given.
+        KernelIndexError: ``t`` has no such axis.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.tile_reduce(tk.mul, tk.tile_arange(1, 5, dtype=int))
+        tile<1xi32>
+        [24]
+    """
+    require_tile(t, "tile_reduce")
+    try:
+        along = axis_in(t.type, axis, "tile_reduce")
+        block = _combiner(op, ScalarType(accumulator(t.dtype)))
+        branches = any(inner.blocks for inner in block.ops)
+        return reduce_elements.record({"t": t.read()}, {"axis": along, "branches": branches}, (block,))  # type: ignore[no-any-return]
+    except TilekitError as error:
+        raise fail(error) from error.__cause__
+
+
+reduce_elements.has_no_adjoint("the gradient of a reduction by a function is not defined; use tile_sum where it is one")

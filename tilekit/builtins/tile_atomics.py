@@ -1,0 +1,95 @@
+"""Atomic updates of arrays by whole tiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilekit.builtins.memory import GROUP, full_offset, spread, windows
+from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.ir.builtin import REGISTRY, builtin
+from tilekit.ir.handles import Array, Tile
+from tilekit.ir.interpret import conform_elements, from_memory, to_memory
+from tilekit.ir.operands import Index
+from tilekit.ir.types import ArrayType, TileType
+
+
+@builtin(group=GROUP, atomics=("a",), cooperative=True)
+def tile_atomic_add(
+    a: Array,
+    t: Tile,
+    offset: Index = 0,  # type: ignore[assignment]
+    bounds_check: bool = True,
+) -> Tile:
+    """Add a tile to a part of an array, each element atomically.
+
+    Args:
+        a: The array, of 1 to 4 dimensions.
+        t: The tile, of ``a``'s dtype and with as many axes; 16-bit floats are added in float32 and rounded once.
+        offset: Index in ``a`` of the tile's first element, run time or constant, of any sign.
+        bounds_check: Accepted for Warp's sake; elements outside ``a`` are dropped in any case.
+
+    Returns:
+        A new tile with the elements of ``a`` as they were before, zero outside ``a``. On the CPU, kernels that add
+        floats atomically run their blocks in order, so the sums are the same every time.
+
+    Raises:
+        KernelTypeError: the dtypes differ, or are bool.
+        KernelValueError: the numbers of dimensions differ.
+
+    Example:
+        >>> import numpy as np, tilekit as tk
+        >>> total = np.ones(4, np.float32)
+        >>> tk.tile_atomic_add(total, tk.tile_full(3, 2.0), offset=2)
+        tile<3xf32>
+        [1. 1. 0.]
+        >>> total
+        array([1., 1., 3., 3.], dtype=float32)
+    """
+
+
+@tile_atomic_add.result
+def _result(a: ArrayType, t: TileType, offset: tuple[Any, ...]) -> TileType:
+    if t.dtype != a.dtype:
+        remedy = f"tk.tile_astype(t, tk.{a.dtype.name})"
+        raise KernelTypeError(f"tile_atomic_add(): t is a {t} but the array holds {a.dtype.name}; use {remedy}")
+    if a.dtype.kind == "b":
+        raise KernelTypeError("tile_atomic_add(): bools cannot be added; use an integer array")
+    if len(t.shape) != a.ndim:
+        raise KernelValueError(f"tile_atomic_add(): a {t} does not fit an {a}; it needs {a.ndim} axes")
+    full_offset(offset, a.ndim, "tile_atomic_add()")
+    return t
+
+
+@tile_atomic_add.reference
+def _reference(a: Any, t: Any, offset: tuple[Any, ...], types: Any) -> Any:
+    (type,) = types
+    inside, part = windows(a, t.shape, offset)
+    old = np.zeros(t.shape, type.dtype.numpy)
+    old[part] = from_memory(a[inside], type.dtype)
+    a[inside] = to_memory(conform_elements(old[part] + t[part], type.dtype), type.dtype, a.dtype)
+    return old
+
+
+@tile_atomic_add.emit
+def _emit(cx: Any, results: Any, a: str, t: Any, offset: tuple[str, ...]) -> None:
+    old = cx.tile(results[0])
+    starts = [cx.fresh("at") for _ in t.shape]
+    with cx.braces():
+        for start, value in zip(starts, spread(offset, len(t.shape)), strict=True):
+            cx.line(f"const tk::i64 {start} = {value};")
+        with cx.each_element(t) as index:
+            places = [f"((tk::u64){start} + {i})" for start, i in zip(starts, index, strict=True)]
+            inside = " && ".join(f"{place} < (tk::u64){a}.shape[{axis}]" for axis, place in enumerate(places))
+            steps = "".join(f" + {place} * (tk::u64){a}.stride[{axis}]" for axis, place in enumerate(places))
+            address = f"({t.element}*)((tk::u64){a}.data{steps})"
+            cx.line(f"{old.at(index)} = {inside} ? tk::atomic_add({address}, {t.at(index)}) : {t.element}{{}};")
+
+
+@tile_atomic_add.adjoint
+def _adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    if grad is not None:
+        raise cx.refuse("what it returns depends on the order in which blocks run")
+    a, offset = cx.array("a"), value("offset")
+    return {"t": lambda: REGISTRY["tile_load"](a, cx.zeros("t").shape, offset)}

@@ -1,0 +1,297 @@
+"""Angles and hyperbolic functions; on tiles element by element."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tilekit.builtins.arithmetic import Number, elementwise, same_type
+from tilekit.builtins.exponential import in_double
+
+GROUP = "Scalar math"
+
+
+@elementwise()
+def sin(x: Number) -> Number:
+    """The sine of an angle in radians.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.sin(0.0)
+        0.0
+    """
+
+
+@elementwise()
+def cos(x: Number) -> Number:
+    """The cosine of an angle in radians.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.cos(0.0)
+        1.0
+    """
+
+
+@elementwise()
+def tan(x: Number) -> Number:
+    """The tangent of an angle in radians.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.tan(0.0)
+        0.0
+    """
+
+
+@elementwise()
+def asin(x: Number) -> Number:
+    """The angle in ``[-pi/2, pi/2]`` whose sine is ``x``; NaN outside ``[-1, 1]``.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.asin(0.0)
+        0.0
+    """
+
+
+@elementwise()
+def acos(x: Number) -> Number:
+    """The angle in ``[0, pi]`` whose cosine is ``x``; NaN outside ``[-1, 1]``.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.acos(1.0)
+        0.0
+    """
+
+
+@elementwise()
+def atan(x: Number) -> Number:
+    """The angle in ``[-pi/2, pi/2]`` whose tangent is ``x``.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.atan(0.0)
+        0.0
+    """
+
+
+@elementwise(unify=("y", "x"))
+def atan2(y: Number, x: Number) -> Number:
+    """The angle in ``[-pi, pi]`` of the point ``(x, y)``.
+
+    Args:
+        y: A floating number or tile.
+        x: Another of its dtype.
+
+    Returns:
+        Their dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.atan2(0.0, 1.0)
+        0.0
+    """
+
+
+@elementwise()
+def sinh(x: Number) -> Number:
+    """The hyperbolic sine.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.sinh(0.0)
+        0.0
+    """
+
+
+@elementwise()
+def cosh(x: Number) -> Number:
+    """The hyperbolic cosine.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.cosh(0.0)
+        1.0
+    """
+
+
+@elementwise()
+def tanh(x: Number) -> Number:
+    """The hyperbolic tangent.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.tanh(0.0)
+        0.0
+    """
+
+
+@elementwise()
+def asinh(x: Number) -> Number:
+    """The inverse hyperbolic sine.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.asinh(0.0)
+        0.0
+    """
+
+
+@elementwise()
+def acosh(x: Number) -> Number:
+    """The inverse hyperbolic cosine; NaN below 1.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.acosh(1.0)
+        0.0
+    """
+
+
+@elementwise()
+def atanh(x: Number) -> Number:
+    """The inverse hyperbolic tangent; NaN outside ``[-1, 1]``.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.atanh(0.0)
+        0.0
+    """
+
+
+@elementwise()
+def degrees(x: Number) -> Number:
+    """An angle in radians, in degrees.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.degrees(tk.PI)
+        180.0
+    """
+
+
+@elementwise()
+def radians(x: Number) -> Number:
+    """An angle in degrees, in radians.
+
+    Args:
+        x: A floating number or tile.
+
+    Returns:
+        Its dtype and shape.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.radians(180.0) == tk.PI
+        True
+    """
+
+
+for _declared in (sin, cos, tan, asin, acos, atan, atan2, sinh, cosh, tanh, asinh, acosh, atanh, degrees, radians):
+    same_type(_declared, "f")
+
+sin.reference(lambda x: in_double(np.sin, x))
+cos.reference(lambda x: in_double(np.cos, x))
+tan.reference(lambda x: in_double(np.tan, x))
+asin.reference(lambda x: in_double(np.arcsin, x))
+acos.reference(lambda x: in_double(np.arccos, x))
+atan.reference(lambda x: in_double(np.arctan, x))
+atan2.reference(lambda y, x: in_double(np.arctan2, y, x))
+sinh.reference(lambda x: in_double(np.sinh, x))
+cosh.reference(lambda x: in_double(np.cosh, x))
+tanh.reference(lambda x: in_double(np.tanh, x))
+asinh.reference(lambda x: in_double(np.arcsinh, x))
+acosh.reference(lambda x: in_double(np.arccosh, x))
+atanh.reference(lambda x: in_double(np.arctanh, x))
+
+
+def _scaled(x: Any, factor: float) -> Any:
+    """One multiplication in float64 or float32, as the native functions do it."""
+    dtype: Any = np.float64 if np.asarray(x).dtype == np.float64 else np.float32
+    return np.asarray(x, dtype) * dtype(factor)
+
+
+degrees.reference(lambda x: _scaled(x, 180.0 / math.pi))
+radians.reference(lambda x: _scaled(x, math.pi / 180.0))

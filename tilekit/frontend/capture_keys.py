@@ -1,0 +1,102 @@
+"""When two captured values mean the same to a kernel, and which values a kernel must not capture."""
+
+from __future__ import annotations
+
+from enum import Enum
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from tilekit.errors import KernelTypeError
+from tilekit.frontend.calls import Func
+from tilekit.ir.builtin import Builtin
+from tilekit.ir.types import find_dtype
+
+_ARRAY_PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
+_CONTAINERS = (list, dict, set, bytearray)
+
+
+class Missing:
+    """The value of a name that is not bound."""
+
+
+def key_of_value(value: Any) -> Any:
+    """A hashable key that is equal for values that mean the same to a kernel.
+
+    Numbers are told apart by type and bits: 1, 1.0 and True differ, and so do 0.0 and -0.0.
+
+    Raises:
+        KernelTypeError: the value is a list, dict, set or array, whose contents are no constants.
+    """
+    if value is None or isinstance(value, str | bytes | Enum):
+        return type(value), value
+    if isinstance(value, bool | int | float | complex | np.generic):
+        return type(value), repr(value)
+    if isinstance(value, tuple):
+        return type(value), tuple(map(key_of_value, value))
+    if isinstance(value, Builtin | ModuleType | type):
+        return find_dtype(value) or _Same(value)
+    if isinstance(value, Func):
+        return key_of_value(value.function)
+    if isinstance(value, FunctionType):
+        cells = tuple(_cell_key(cell) for cell in value.__closure__ or ())
+        return FunctionType, value.__code__, cells, key_of_value(value.__defaults__)
+    if isinstance(value, MethodType):
+        return MethodType, key_of_value(value.__func__), key_of_value(value.__self__)
+    return find_dtype(value) or _key_of_object(value)
+
+
+def _cell_key(cell: Any) -> Any:
+    try:
+        value = cell.cell_contents
+    except ValueError:
+        return Missing
+    if isinstance(value, FunctionType):
+        return value.__code__  # a function that names itself would never end; what helpers read is captured as well
+    return _attribute_key(value)
+
+
+def _key_of_object(value: Any) -> Any:
+    if isinstance(value, BuiltinFunctionType) and not isinstance(value.__self__, ModuleType | type(None)):
+        return BuiltinFunctionType, value.__name__, key_of_value(value.__self__)
+    if isinstance(value, _CONTAINERS) or any(hasattr(type(value), name) for name in _ARRAY_PROTOCOLS):
+        raise KernelTypeError(f"is a captured {type(value).__name__}; pass it to the kernel as an argument instead")
+    if is_mutable(value):
+        return type(value), _Same(value), tuple((n, _attribute_key(v)) for n, v in sorted(vars(value).items()))
+    return _Same(value)
+
+
+def _attribute_key(value: Any) -> Any:
+    """The key of an object's attribute: containers and objects in it count as what they are now."""
+    try:
+        return key_of_value(value) if not is_mutable(value) else _Same(value)
+    except KernelTypeError:
+        return _Same(value)
+
+
+def is_mutable(value: Any) -> bool:
+    """Whether a value may change while it stays the same object, so that identity says nothing."""
+    if isinstance(value, MethodType):
+        return is_mutable(value.__self__)
+    if isinstance(value, Builtin | ModuleType | type | FunctionType | Func | Enum):
+        return False
+    return hasattr(value, "__dict__") and type(value).__module__.partition(".")[0] not in _TRUSTED
+
+
+_TRUSTED = ("tilekit", "warp", "torch", "numpy")
+
+
+class _Same:
+    """Equal only for the same object, which it keeps alive."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.value is self.value

@@ -1,0 +1,33 @@
+// Elements and sub-arrays of arrays.
+#ifndef TILEKIT_NATIVE_ARRAY_H
+#define TILEKIT_NATIVE_ARRAY_H
+#include "base.h"
+
+namespace tk {
+
+// The address of the element with these indices, one an axis; with fewer, of the first element of what they name.
+template <class T, int ND, class... Index> TK_FN T* element(const Array<T, ND>& a, Index... index)
+{
+    static_assert(sizeof...(Index) <= (u64)ND, "more indices than dimensions");
+    const i64 at[] = {(i64)index...};
+    u64 address = (u64)a.data;
+    for (int axis = 0; axis < (int)sizeof...(Index); ++axis) address += (u64)at[axis] * (u64)a.stride[axis];
+    return (T*)address;
+}
+
+// The array that the first indices name, with the dimensions that are left.
+template <class T, int ND, class... Index>
+TK_FN Array<T, ND - (int)sizeof...(Index)> subarray(const Array<T, ND>& a, Index... index)
+{
+    constexpr int first = (int)sizeof...(Index);
+    Array<T, ND - first> found;
+    found.data = element(a, index...);
+    for (int axis = first; axis < ND; ++axis) {
+        found.shape[axis - first] = a.shape[axis];
+        found.stride[axis - first] = a.stride[axis];
+    }
+    return found;
+}
+
+}  // namespace tk
+#endif
