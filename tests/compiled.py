@@ -14,6 +14,7 @@ from tilekit.codegen.target import Target
 from tilekit.ir.core import Function
 from tilekit.ir.types import ScalarType
 from tilekit.runtime import cpu
+from tilekit.runtime.arguments import scalar_value
 from tilekit.runtime.arrays import view_of
 from tilekit.runtime.toolchain import Toolchain, find_toolchain
 
@@ -44,7 +45,7 @@ class Library:
         for name, value in generated.function.params.items():
             given = arguments[name]
             if isinstance(value.type, ScalarType):
-                values.append(cpu.scalar_value(given, value.type))
+                values.append(scalar_value(given, value.type.dtype))
             else:
                 view = view_of(given)
                 values += (view.pointer, *view.shape, *view.strides)

@@ -26,7 +26,6 @@ from tilekit.ir.types import DTYPES, ArrayType, DType, ScalarType, Type, as_dtyp
 from tilekit.ir.verify import verify
 from tilekit.passes import run_pipeline
 from tilekit.passes.differentiate import differentiate
-from tilekit.runtime.cpu import generate
 
 Bound = Callable[[Mapping[str, Any]], Any]
 
@@ -235,9 +234,6 @@ class Conformance:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "case" in metafunc.fixturenames:
             metafunc.parametrize("case", type(self).cases, ids=str)
-        if "family" in metafunc.fixturenames:
-            first = {case.builtin: case for case in reversed(type(self).cases)}
-            metafunc.parametrize("family", list(first.values()), ids=str)
 
     def test_the_case_uses_the_builtin(self, case: Case) -> None:
         assert target_ops(case)
@@ -301,9 +297,3 @@ class Conformance:
         seeds += [name for name in case.outputs if wide.operands[name].kind == "array"]
         if seeds and case.smooth:
             compare_with_differences(function, {**wide.data(), **build(wide).arrays()}, tuple(seeds))
-
-    def test_ir_and_code(self, family: Case, golden: Callable[[str, str], None]) -> None:
-        """The first case of each builtin, as IR and as C++."""
-        generated = generate(build(family).function, Target())
-        start = generated.source.index("struct Params")
-        golden(f"{generated.function}\n{generated.source[start:]}", f"{family.builtin}.txt")

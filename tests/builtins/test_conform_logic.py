@@ -78,7 +78,7 @@ class TestCast(Conformance):
         ),
         Case("cast", "nan-is-true", {"x": tile("float32", 4, data=[np.nan, 0.0, -0.0, 1.0])}, call=through_bool,
              expected=lambda x: [True, False, False, True]),
-        Case("cast", "wraps", {"x": tile("int64", 4, data=[2**31, -(2**40) - 1, 2**62, -1])}, {"dtype": tk.int32},
-             expected=lambda x, dtype: [to_numpy_scalar(int(v), dtype) for v in x]),
-        Case("cast", "smooth", {"x": tile("float32", 2, 3)}, {"dtype": tk.float64}),
+        Case("cast", "wraps", {"a": tile("int64", 4, data=[2**31, -(2**40) - 1, 2**62, -1])}, {"dtype": tk.int32},
+             expected=lambda a, dtype: [to_numpy_scalar(int(v), dtype) for v in a]),
+        Case("cast", "smooth", {"a": tile("float32", 2, 3)}, {"dtype": tk.float64}),
     ]  # fmt: skip
