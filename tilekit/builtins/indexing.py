@@ -38,6 +38,11 @@ def _element_emit(cx: Any, t: Any) -> str:
     return t.at(())  # type: ignore[no-any-return]
 
 
+@element.adjoint
+def _element_adjoint(grad: Any) -> dict[str, Any]:
+    return {"t": lambda: OPERATORS["full"]((), grad)}
+
+
 def _entries(t: Tile, index: Any) -> list[Any]:
     """One integer or slice for each axis."""
     entries = list(index) if isinstance(index, tuple | list) else [index]

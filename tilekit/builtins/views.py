@@ -8,7 +8,7 @@ import numpy as np
 
 from tilekit.codegen.checks import require
 from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError
-from tilekit.ir.builtin import builtin
+from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.gradients import no_gradient
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.operands import common_dtype
@@ -58,9 +58,16 @@ def _view_ignores() -> tuple[str, ...]:
 @view_of.adjoint
 def _view_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, Any]:
     def base() -> Any:
-        if map.overlaps_itself():
-            return no_gradient("several elements of the view are one element of the tile; a sum over them is needed")
-        return view_replace(cx.zeros("base"), grad, value("offset"), map)
+        total, kept = grad, list(range(len(map.shape)))
+        for axis in reversed(kept[:]):
+            if not map.strides[axis] and map.shape[axis] > 1:  # broadcast along it
+                total = REGISTRY["tile_sum"](total, axis)
+                kept.remove(axis)
+        shape, strides = tuple(map.shape[i] for i in kept) or total.shape, tuple(map.strides[i] for i in kept)
+        inner = ViewMap(shape, strides or (0,) * len(shape), map.offset)
+        if inner.overlaps_itself():
+            return no_gradient("several elements of the view are one element of the tile")
+        return view_replace(cx.zeros("base"), total, value("offset"), inner)
 
     return {"base": base}
 
@@ -141,6 +148,14 @@ def _fill_emit(cx: Any, results: Any, base: Any, value: str, offset: str | None,
     part = cx.viewed(target, map, offset)
     with cx.each_element(part) as index:
         cx.line(f"{part.at(index)} = {value};")
+
+
+@view_fill.adjoint
+def _fill_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, Any]:
+    return {
+        "base": lambda: view_fill(grad, 0.0, value("offset"), map),
+        "value": lambda: cx.sum(view_of(grad, value("offset"), map)),
+    }
 
 
 @view_replace.ignores
