@@ -102,6 +102,8 @@ def documented() -> list[Documented]:
     """
     groups: dict[str, list[Documented]] = {}
     for name, value in _functions().items():
+        if not callable(value):  # a constant
+            continue
         group = str(getattr(value, "group", None) or getattr(sys.modules[value.__module__], "GROUP", "Other"))
         parameters = getattr(value, "signature", None) or inspect.signature(value)
         entry = Documented(name, group, parameters, inspect.cleandoc(value.__doc__ or ""))
