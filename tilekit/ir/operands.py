@@ -218,8 +218,8 @@ def common_dtype(named: Mapping[str, Any], where: str) -> ScalarType:
             if _rank(type.dtype) < _rank(first.dtype):
                 narrow = (name, type, first)
             raise KernelTypeError(
-                f"{where} needs one dtype: {marked(first_name)} is {first.dtype.name} but {marked(name)} is {type.dtype.name}; "
-                f"cast one of them, as in {_cast_text(*narrow)}"
+                f"{where} needs one dtype: {marked(first_name)} is {first.dtype.name} but {marked(name)} is "
+                f"{type.dtype.name}; cast one of them, as in {_cast_text(*narrow)}"
             )
     if not first.dtype.is_float and any(t.dtype.is_float for t in named.values()):
         literal = next(n for n, t in named.items() if t.dtype.is_float)
