@@ -44,7 +44,14 @@ def test_groups_are_not_torn_apart() -> None:
 
 
 def test_every_documented_name_is_an_attribute() -> None:
-    assert [entry.name for entry in documented() if not callable(getattr(tk, entry.name))] == []
+    missing = [e.name for e in documented() if callable(getattr(tk, e.name)) != (e.parameters is not None)]
+    assert missing == []
+
+
+def test_constants_have_no_parameters() -> None:
+    (entry,) = [entry for entry in documented() if entry.name == "PI"]
+    assert (entry.signature, entry.parameters) == ("PI", None)
+    assert entry.doc == f"The constant {tk.PI!r}."
 
 
 def test_a_name_like_another_is_suggested() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from tilekit import builtins
 from tilekit.errors import KernelAttributeError
+from tilekit.ir.builtin import Builtin
 from tilekit.runtime import warp_arrays, warp_names
 
 
@@ -58,16 +59,19 @@ def listed() -> list[str]:
 
 @dataclass(frozen=True)
 class Documented:
-    """What documentation says of a builtin, or of a function that stands beside the builtins."""
+    """What documentation says of a builtin, of a function that stands beside the builtins, or of a constant."""
 
     name: str
     group: str
-    parameters: inspect.Signature
+    parameters: inspect.Signature | None
+    """None for a constant."""
     doc: str
 
     @property
     def signature(self) -> str:
         """Name and parameters, without annotations: those name the compiler's types, not what a user passes."""
+        if self.parameters is None:
+            return self.name
         empty = inspect.Parameter.empty
         shown = [
             p.replace(annotation=empty, default=empty if p.default is empty else _Written(p.default))
@@ -103,11 +107,14 @@ def documented() -> list[Documented]:
         ["tile_zeros(shape, dtype=float32, storage='register')"]
     """
     groups: dict[str, list[Documented]] = {}
+    named = builtins.public_groups()
     for name, value in _functions().items():
-        if not callable(value):  # a constant
-            continue
-        group = str(getattr(value, "group", None) or getattr(sys.modules[value.__module__], "GROUP", "Other"))
-        parameters = getattr(value, "signature", None) or inspect.signature(value)
-        entry = Documented(name, group, parameters, inspect.cleandoc(value.__doc__ or ""))
-        groups.setdefault(group, []).append(entry)
+        groups.setdefault(named[name], []).append(_entry(name, named[name], value))
     return [entry for members in groups.values() for entry in members]
+
+
+def _entry(name: str, group: str, value: Any) -> Documented:
+    if not callable(value):
+        return Documented(name, group, None, f"The constant {value!r}.")
+    parameters = value.signature if isinstance(value, Builtin) else inspect.signature(value)
+    return Documented(name, group, parameters, inspect.cleandoc(value.__doc__ or ""))

@@ -116,9 +116,7 @@ TWO = 2
 def test_f_strings(capsys: Any) -> None:
     x, n = np.array([0.1, 2.5], F), np.array([7, -42], np.int32)
     text = printed(capsys, strings, 2, x, n)
-    lines = [
-        f"x[{i}] = {x[i]:.3f} {str(x[i]):>8}|{n[i]:+05d}|'const'|  8 2 {{}} 7\n{x} and {str(x):>12}\n" for i in range(2)
-    ]
+    lines = [f"x[{i}] = {x[i]:.3f} {x[i]!s:>8}|{n[i]:+05d}|'const'|  8 2 {{}} 7\n{x} and {x!s:>12}\n" for i in range(2)]
     assert text == "".join(lines)
 
 

@@ -56,11 +56,9 @@ def emit_checks(cx: Any, a: str, index: tuple[str, ...], name: str) -> None:
     """Leave the block with an error where an index is outside, if the target checks indices."""
     if not cx.target.index_checks:
         return
-    text = bounds_message(name)
+    site = cx.site(bounds_message(name))
     for axis, i in enumerate(index):
-        extent = f"{a}.shape[{axis}]"
-        inside = f"(tk::u64)(tk::i64)({i}) < (tk::u64){extent}"
-        require(cx, inside, text, "kIndexError", f"(tk::i64)({i})", extent, axis)
+        cx.check_index(a, axis, i, site)
 
 
 # Reading.

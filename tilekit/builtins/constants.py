@@ -44,6 +44,7 @@ __all__ = [
     "static",
     "static_range",
 ]
+GROUP = "Constants"
 
 
 def constant(x: Any) -> Any:

@@ -27,7 +27,7 @@ from tilekit.errors import (
 from tilekit.frontend import joins
 from tilekit.frontend.messages import suggestion
 from tilekit.frontend.source import Source, is_registered, locate, read_source, register_code
-from tilekit.frontend.syntax import FACTORY, rewrite_function
+from tilekit.frontend.syntax import FACTORY, closure_names, rewrite_function
 from tilekit.ir.builtin import REGISTRY, Builtin
 from tilekit.ir.context import Concrete, active, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
@@ -245,15 +245,15 @@ class Rewritten:
     ) -> None:
         source = read_source(function) if source is None else source
         self.source = source.again()  # rewriting changes the tree
-        code = renamed(compile(rewrite(source), source.file, "exec", dont_inherit=True), function)
+        code = around(renamed(compile(rewrite(source), source.file, "exec", dont_inherit=True), function))
         register_code(code, function.__name__)
         namespace: dict[str, Any] = {}
         exec(code, function.__globals__, namespace)
         self.factory = namespace[FACTORY]
 
     def bind(self, function: FunctionType, support: Any) -> Callable[..., Any]:
-        cells = [_cell_value(cell) for cell in function.__closure__ or ()]
-        bound: FunctionType = self.factory(support, *cells)
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        bound: FunctionType = self.factory(support, *(_cell_value(cells[name]) for name in closure_names(function)))
         bound.__defaults__ = function.__defaults__
         bound.__kwdefaults__ = function.__kwdefaults__
         return bound
@@ -265,6 +265,14 @@ def renamed(code: CodeType, function: FunctionType) -> CodeType:
     if code.co_name.endswith("comp>") or (code.co_name == "<lambda>" and code.co_argcount):  # the user's own lambda
         return code.replace(co_consts=constants)
     return code.replace(co_consts=constants, co_name=function.__name__, co_qualname=function.__qualname__)
+
+
+def around(code: CodeType, depth: int = 2) -> CodeType:
+    """The code with what stands around the function, the module and the factory, out of debuggers' sight."""
+    if not depth:
+        return code
+    constants = tuple(around(item, depth - 1) if isinstance(item, CodeType) else item for item in code.co_consts)
+    return code.replace(co_consts=constants, co_filename="<tilekit>")
 
 
 class Missing:

@@ -147,6 +147,16 @@ def locate(frame: FrameType | None = None) -> Location | None:
     return _chain(_frames(frame))
 
 
+def called_by_kernel() -> bool:
+    """Whether a kernel runs this call, and no debugger that looks into one."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and id(frame.f_code) not in _codes:
+        if frame.f_globals.get("__name__", "").partition(".")[0] != "tilekit":
+            return False
+        frame = frame.f_back
+    return frame is not None
+
+
 def _frames(frame: FrameType | None) -> Iterator[tuple[CodeType, int, int]]:
     while frame is not None:
         if id(frame.f_code) in _codes:

@@ -35,7 +35,7 @@ import numpy as np
 from tilekit.errors import KernelTypeError, TilekitError
 from tilekit.errors import operand as marked
 from tilekit.ir import handles
-from tilekit.ir.context import Concrete, Context, active, fail
+from tilekit.ir.context import Concrete, Context, active, fail, together
 from tilekit.ir.core import Block, Const, Value, type_of
 from tilekit.ir.handles import Array, Scalar, Tile, wrap
 from tilekit.ir.operands import (
@@ -165,14 +165,16 @@ class Builtin(Properties):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            return self._call(args, kwargs)
+            team = getattr(active(), "team", None)
+            return self.call(args, kwargs) if team is None else team.call(self, args, kwargs)
         except TilekitError as error:
             if error.builtin is None and error.location is None:
                 error.builtin = self
             raise fail(error) from error.__cause__
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = self._bind(args, kwargs)
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call it in the active context, for one lane or for all at once."""
+        given = self.bind(args, kwargs)
         if self.elementwise:
             if any(isinstance(given[name], Tile) for name in self.operand_names):
                 return handles.OPERATORS["map"](self, *given.values())
@@ -186,7 +188,12 @@ class Builtin(Properties):
         result = self.record(operands, attrs)
         return self._update(given[self.updates], result) if self.updates else result
 
-    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name.
+
+        Raises:
+            KernelTypeError: they do not fit the signature.
+        """
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -292,6 +299,11 @@ class Builtin(Properties):
 
     def record(self, operands: Mapping[str, Any], attrs: Mapping[str, Any], blocks: tuple[Block, ...] = ()) -> Any:
         """Hand the op to the active context and wrap its results."""
+        if self.cooperative:
+            return together(lambda: self._record(operands, attrs, blocks), self.spelled)
+        return self._record(operands, attrs, blocks)
+
+    def _record(self, operands: Mapping[str, Any], attrs: Mapping[str, Any], blocks: tuple[Block, ...]) -> Any:
         context: Context = active() or EAGER
         types = self.result_types({name: type_of(o) for name, o in operands.items()}, attrs, blocks)
         results = context.apply(self, operands, attrs, types, blocks)

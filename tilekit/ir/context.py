@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -120,3 +120,9 @@ def fail(error: TilekitError) -> TilekitError:
     """The error with the place in the user's source where it arose, when a kernel is running."""
     context = _active.get()
     return error.at(context.location()) if context is not None and error.location is None else error
+
+
+def together(run: Callable[[], Any], what: str) -> Any:
+    """The result of ``run``, done once for all lanes of a block where they take turns (see ``runtime.turns``)."""
+    team = getattr(_active.get(), "team", None)
+    return run() if team is None else team.together(run, what)

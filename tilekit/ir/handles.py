@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilekit.errors import KernelIndexError, KernelNameError, KernelTypeError, Location, UninitializedError
-from tilekit.ir.context import Builder, Concrete, Datum, active, fail
+from tilekit.ir.context import Builder, Concrete, Datum, active, fail, together
 from tilekit.ir.types import ArrayType, ScalarType, TileType, Type
 from tilekit.ir.views import ViewMap
 
@@ -271,6 +271,9 @@ class Tile(Arithmetic):
         """Rebind the storage to a new value; through a view, the base gets a value with these elements replaced."""
         if datum.type != self.type:
             raise fail(KernelTypeError(f"cannot write a {datum.type} into a {self.type}"))
+        together(lambda: self._assign(datum), "an assignment to a tile")
+
+    def _assign(self, datum: Datum) -> None:
         if self._map is None:
             return self._set(datum)
         updated: Tile = OPERATORS["view="](self.base, wrap(datum), self._offset, self._map)
@@ -278,7 +281,12 @@ class Tile(Arithmetic):
 
     def fill(self, value: Any) -> None:
         """Rebind the storage to a value with these elements replaced by one number."""
-        operator = "view=number" if self.shape else "element="
+        if self.shape:
+            together(lambda: self._fill(value, "view=number"), "an assignment to a tile")
+        else:
+            self._fill(value, "element=")
+
+    def _fill(self, value: Any, operator: str) -> None:
         updated: Tile = OPERATORS[operator](self.base, value, self._offset, self.view_map)
         self._set(updated._datum)
 
@@ -344,6 +352,8 @@ def unwritten(type: Type, made_at: Location | None, index: tuple[int, ...] | Non
 def _in_place(symbol: str) -> Any:
     def call(self: Tile, other: Any) -> Tile:
         result = OPERATORS[symbol](self, other)
+        if result.shape != self.shape:
+            raise fail(KernelTypeError(f"{self.type} {symbol}= gives {result.type}, which does not fit in its place"))
         if result.dtype != self.dtype:
             raise fail(KernelTypeError(f"{self.type} {symbol}= gives {result.type}; cast the right side"))
         self.assign(result.read())
@@ -353,7 +363,8 @@ def _in_place(symbol: str) -> Any:
 
 
 for _symbol, _method in {
-    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "&": "and", "|": "or", "^": "xor",
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
+    "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
 }.items():  # fmt: skip
     setattr(Tile, f"__i{_method}__", _in_place(_symbol))
 

@@ -15,11 +15,10 @@ from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, ScalarType
-from tilekit.passes.uniformity import observes_lanes, runs_lanes
+from tilekit.passes.uniformity import observes_lanes
 from tilekit.runtime.arguments import bind, parameters_of, types_of
 from tilekit.runtime.cpu import compile_cpu
 from tilekit.runtime.interpreter import INTERPRET, compile_eager, stands_in
-from tilekit.runtime.reference import InterpretedLanes
 
 Types = Mapping[str, ArrayType | ScalarType | None]
 MAX_NDIM = 4
@@ -146,10 +145,8 @@ def _compiled(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Func
 
 
 def _interpreted(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Function]:
-    """A kernel that runs as Python, or where its lanes matter, as interpreted IR; and its function as traced."""
+    """A kernel that runs as Python, and its function as traced."""
     found = compile_eager(kernel, types, form)
-    if runs_lanes(found.function, form.tiled):
-        return InterpretedLanes(found.function, types, form), found.function
     return found, found.function
 
 
