@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.builtins.stepwise import map_stepwise, runs_at_once
+from tilekit.errors import KernelConstantError, KernelTypeError, KernelValueError
 from tilekit.ir.builtin import Builtin, builtin
 from tilekit.ir.context import building, fail
 from tilekit.ir.core import Block, Value
@@ -84,8 +85,13 @@ def map_function(op: Callable[..., Any], *args: Any) -> Any:
     held = [arg for arg in args if isinstance(arg, Scalar | Tile)]
     _check_shapes(op, [arg for arg in held if isinstance(arg, Tile)])
     params = {id(arg): Value(ScalarType(arg.dtype)) for arg in held}
-    with building() as builder:
-        element = function(*(Scalar(params[id(arg)]) if id(arg) in params else arg for arg in args))
+    try:
+        with building("tile_map") as builder:
+            element = function(*(Scalar(params[id(arg)]) if id(arg) in params else arg for arg in args))
+    except KernelConstantError:
+        if not runs_at_once():
+            raise
+        return map_stepwise(function, args, "tile_map")
     yielded = element.datum if isinstance(element, Scalar) else constant(element)
     if yielded is None:
         raise KernelTypeError(f"tile_map: the function must return one number, got {describe(element)}")

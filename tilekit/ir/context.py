@@ -65,6 +65,8 @@ class Builder:
     live: list[Any] = field(default_factory=list)
     """Weak references to the base tile handles that may be updated (see ``handles``)."""
     form: LaunchForm | None = None
+    element: str = ""
+    """The builtin whose function of single elements is recorded; it may not write to tiles."""
     eager = False
 
     def apply(
@@ -104,11 +106,12 @@ def using(context: Context) -> Iterator[Any]:
 
 
 @contextmanager
-def building() -> Iterator[Builder]:
+def building(element: str = "") -> Iterator[Builder]:
     """A fresh builder inside the active one: what is recorded in it becomes a block."""
     outer = _active.get()
-    inherits = outer if isinstance(outer, Builder) else Builder()
-    with using(Builder(locate=inherits.locate, live=inherits.live, form=inherits.form)) as builder:
+    inherits = outer if isinstance(outer, Builder) else Builder(locate=getattr(outer, "locate", None))
+    element = element or inherits.element
+    with using(Builder(locate=inherits.locate, live=inherits.live, form=inherits.form, element=element)) as builder:
         yield builder
 
 

@@ -12,7 +12,14 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from tilekit.errors import KernelIndexError, KernelNameError, KernelTypeError, Location, UninitializedError
+from tilekit.errors import (
+    KernelConstantError,
+    KernelIndexError,
+    KernelNameError,
+    KernelTypeError,
+    Location,
+    UninitializedError,
+)
 from tilekit.ir.context import Builder, Concrete, Datum, active, fail
 from tilekit.ir.types import ArrayType, ScalarType, TileType, Type
 from tilekit.ir.views import ViewMap
@@ -80,7 +87,7 @@ class Scalar(Arithmetic):
         if isinstance(self.datum, Concrete):
             return self.datum.data
         raise fail(
-            KernelTypeError(
+            KernelConstantError(
                 f"a run-time {self.type} cannot be used as a compile-time {wanted}; "
                 "shapes, dtypes and options must be constants"
             )
@@ -283,6 +290,11 @@ class Tile(Arithmetic):
         self._set(updated._datum)
 
     def _set(self, datum: Datum) -> None:
+        context = active()
+        if isinstance(context, Builder) and context.element:
+            raise fail(
+                KernelTypeError(f"{context.element}(): op is run for single elements and cannot write to a tile")
+            )
         if self.base._twins:
             self._part()
         self.base._datum = datum
