@@ -206,10 +206,11 @@ T, WHOLE = tk.tile_zeros(shape=(4, 6)), tk.tile_zeros(shape=(4, 6), dtype=int)
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        (lambda: T + tk.tile_zeros(shape=(6, 4)), KernelValueError, r"\+: the shapes differ: tile<4x6xf32>, tile<6x4"),
+        (lambda: T + tk.tile_zeros(shape=(6, 4)), KernelValueError,
+         r"'\+': the shapes differ: a is tile<4x6xf32> and b is tile<6x4"),
         (lambda: tk.tile_map(tk.add, T, T[0]), KernelValueError, r"the shapes differ: .*tk.tile_broadcast"),
-        (lambda: T + WHOLE, KernelTypeError, r"\+: a is float32 but b is int32"),
-        (lambda: WHOLE * 2.5, KernelTypeError, r"\*: a is int32 but b is a float"),
+        (lambda: T + WHOLE, KernelTypeError, r"'\+' needs one dtype: a is float32 but b is int32"),
+        (lambda: WHOLE * 2.5, KernelTypeError, r"'\*' needs one dtype: a is int32 but b is a float"),
         (lambda: tk.tile_map(lambda x: (x, x), T), KernelTypeError, r"must return one number"),
         (lambda: tk.tile_map(tk.add, 1, 2), KernelTypeError, r"none of the arguments is a tile"),
         (lambda: bool(T == T), KernelTypeError, r"tile<4x6xbool> has no truth value"),

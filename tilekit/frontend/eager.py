@@ -11,11 +11,12 @@ import numpy as np
 
 from tilekit.errors import KernelSyntaxError
 from tilekit.frontend.calls import Rewritten, is_breakpoint, resolve_call, rewritten
-from tilekit.frontend.eager_syntax import rewrite_eagerly
+from tilekit.frontend.eager_syntax import Place, rewrite_eagerly
 from tilekit.frontend.joins import Joins, Path, Site, as_kind, call_step, each_of
 from tilekit.frontend.merge import merged_type
+from tilekit.frontend.ranges import Range, range_operands
 from tilekit.frontend.source import locate
-from tilekit.frontend.support import Range, Tracing, items_of, range_operands, truth
+from tilekit.frontend.support import Tracing, items_of, truth
 from tilekit.ir import shadow
 from tilekit.ir.builtin import Builtin
 from tilekit.ir.context import Concrete
@@ -27,10 +28,14 @@ from tilekit.ir.types import ScalarType, Type
 
 
 class Forms:
-    """The eager forms of one kernel and its helpers, with the joins that tracing found."""
+    """The eager forms of one kernel and its helpers, with the joins that tracing found.
 
-    def __init__(self, joins: Joins) -> None:
+    ``apart`` tells where lanes may take different ways.
+    """
+
+    def __init__(self, joins: Joins, apart: frozenset[Place] = frozenset()) -> None:
         self.joins = joins
+        self.apart = apart
         self._forms: dict[tuple[int, int], Rewritten] = {}
 
     def of(self, function: FunctionType) -> Rewritten:
@@ -38,7 +43,9 @@ class Forms:
         found = self._forms.get(key)
         if found is None:
             source = rewritten(function).source.again()
-            found = self._forms[key] = Rewritten(function, source, partial(rewrite_eagerly, joins=self.joins))
+            found = self._forms[key] = Rewritten(
+                function, source, partial(rewrite_eagerly, joins=self.joins, apart=self.apart)
+            )
         return found
 
 
@@ -48,16 +55,26 @@ class Running(Tracing):
     def __init__(self, forms: Forms) -> None:
         self.forms = forms
         self.joins = forms.joins
+        self._bound: dict[FunctionType, Callable[..., Any]] = {}
         self.path: Path = ()
-        self.follows = bool(self.joins.needed)
-        """Whether the path matters: some variable takes a dtype that its literals do not have."""
+        self.apart = 0
+        """How many pieces of control flow the running lane is in that others may not be in."""
+        self._base = 0
+        self.step: Callable[[str], object] | None = None
+        """Waits for the other lanes, where they take turns."""
+        self.follows = bool(self.joins.needed or forms.apart)
+        """Whether the path matters: some variable takes a dtype that its literals do not have, or lanes part."""
 
     def bind(self, function: FunctionType) -> Callable[..., Any]:
         """The eager form of a function; the function itself where it is compile-time Python only."""
-        try:
-            return self.forms.of(function).bind(function, self)
-        except (KernelSyntaxError, SyntaxError):
-            return function
+        found = self._bound.get(function)
+        if found is None:
+            try:
+                found = self.forms.of(function).bind(function, self)
+            except (KernelSyntaxError, SyntaxError):
+                found = function
+            self._bound[function] = found
+        return found
 
     # Overriding a static method, because what a call means depends on the running kernel.
     def fn(self, function: Any) -> Any:  # type: ignore[override]
@@ -69,12 +86,21 @@ class Running(Tracing):
 
     def inline(self, function: FunctionType, args: Any, kwargs: Any) -> Any:
         """Call a helper."""
-        outer = self.path
-        self.path = (*outer, call_step())
+        outer, apart, base = self.path, self.apart, self._base
+        self.path, self._base = (*outer, call_step()), apart
         try:
             return self.bind(function)(*args, **kwargs)
         finally:
-            self.path = outer
+            self.path, self.apart, self._base = outer, apart, base
+
+    def part(self, depth: int) -> None:
+        """From here on the lane is in so many pieces of the function that other lanes may not be in."""
+        self.apart = self._base + depth
+
+    def meet(self) -> None:
+        """Wait for the other lanes before they may take different ways."""
+        if self.step is not None and not self.apart:
+            self.step("a statement")
 
     # Tests.
 
@@ -143,7 +169,7 @@ def _indices(items: Range, jumps: bool) -> Iterator[Scalar]:
     type: ScalarType = merged_type([items.start, items.step]) if jumps else operands[0].type
     start, stop, step = (int(data_of(operand)) for operand in operands)
     number = type.dtype.numpy.type
-    return (Scalar(Concrete(type, number(index))) for index in range(start, stop, step or 1))
+    return (Scalar(Concrete(type, number(index))) for index in (range(start, stop, step) if step else ()))
 
 
 class Interpreter(Eager):

@@ -8,6 +8,7 @@ without a line of its own follows, which no debugger stops at.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 from tilekit.frontend.expressions import place, site_of, support
@@ -19,6 +20,9 @@ from tilekit.frontend.syntax import FUNCTION, RESULT, Statements, bare, check_ar
 LEFT = "__left"
 """A hidden variable: the operand of ``and`` or ``or`` before the current one."""
 
+Place = tuple[str, int, int]
+"""File, line and column of a statement or expression."""
+
 Steps = tuple[Site, ...]
 """The sites that control passes on its way out of a place, the nearest first; those of kind "loop" are its loops."""
 
@@ -28,25 +32,52 @@ def known(value: Any, at: ast.AST) -> ast.expr:
     return place(ast.Constant(value), at)  # type: ignore[no-any-return]
 
 
+def hide(make: Callable[[ast.AST], ast.stmt]) -> ast.stmt:
+    """A statement without a line of its own: no debugger stops at it."""
+    at = ast.Constant(None, lineno=-1, end_lineno=-1, col_offset=-1, end_col_offset=-1)
+    return place(make(at), at)  # type: ignore[no-any-return]
+
+
 class EagerStatements(Statements):
     """Rewrites a function's statements for eager execution."""
 
-    def __init__(self, source: Source, joins: Joins) -> None:
+    def __init__(self, source: Source, joins: Joins, apart: frozenset[Place]) -> None:
         super().__init__(source, lazy=True)
         self.joins = joins
         self.out: Steps = ()
+        self.apart = {place[1:] for place in apart if place[0] == source.file}
+        self.depth = 0
+        """Pieces of control flow around the current place that lanes may enter without the others."""
 
     def named(self, kind: str, node: ast.AST) -> Site:
         return site_of(kind, node, self.source)
 
-    def inside(self, statements: list[ast.stmt], *steps: Site) -> list[ast.stmt]:
-        """The rewritten statements of a body from which control passes ``steps``."""
+    def inside(self, node: ast.AST, statements: list[ast.stmt], step: Site) -> list[ast.stmt]:
+        """The rewritten statements of a part of ``node`` from which control passes ``step``."""
         outer = self.out
-        self.out = (*steps, *outer)
+        self.out = (step, *outer)
+        self.depth += self.parts(node)
         try:
-            return self.body(statements)
+            return self.at_depth() + self.body(statements)
         finally:
             self.out = outer
+            self.depth -= self.parts(node)
+
+    def parts(self, node: Any) -> bool:
+        """Whether lanes may take different ways here."""
+        return (node.lineno, node.col_offset) in self.apart
+
+    def at_depth(self) -> list[ast.stmt]:
+        """A statement that tells the lane how deep it is; none where lanes never part."""
+        return [hide(lambda at: ast.Expr(self._depth(at)))] if self.apart else []
+
+    def before(self, node: ast.AST) -> list[ast.stmt]:
+        """A statement where all lanes meet before they part."""
+        meets = self.parts(node) and not self.depth
+        return [hide(lambda at: ast.Expr(support("meet", at=at)))] if meets else []
+
+    def _depth(self, at: ast.AST) -> ast.expr:
+        return support("part", known(self.depth, at), at=at)
 
     def body(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         result: list[ast.stmt] = []
@@ -76,7 +107,11 @@ class EagerStatements(Statements):
         outer = self.out
         self.out = (guard, *outer)
         try:
-            return self.statement(statement) + self.body(rest) + self.join(guard)
+            first = self.statement(statement)
+            self.depth += self.parts(statement)
+            following = self.at_depth() + self.body(rest)
+            self.depth -= self.parts(statement)
+            return first + following + self.at_depth() + self.join(guard)
         finally:
             self.out = outer
 
@@ -99,18 +134,21 @@ class EagerStatements(Statements):
 
     @staticmethod
     def _convert(name: str, method: str, sites: Any) -> list[ast.stmt]:
-        at = ast.Constant(None, lineno=-1, end_lineno=-1, col_offset=-1, end_col_offset=-1)
-        value = place(ast.Name(name, ast.Load()), at)
-        arguments = (known(sites, at), known(name, at), value)
-        return [place(ast.Assign([ast.Name(name, ast.Store())], support(method, *arguments, at=at)), at)]
+        def convert(at: ast.AST) -> ast.stmt:
+            arguments = (known(sites, at), known(name, at), place(ast.Name(name, ast.Load()), at))
+            return ast.Assign([ast.Name(name, ast.Store())], support(method, *arguments, at=at))
+
+        return [hide(convert)]
 
     # Control flow.
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         site = self.named("if", node)
         test = self._test(node.test)
-        body, orelse = self.inside(node.body, site), self.inside(node.orelse, site)
-        return [ast.copy_location(ast.If(test, body, orelse), node), *self.join(site)]
+        body = self.inside(node, node.body, site)
+        orelse = self.inside(node, node.orelse, site) if node.orelse else []
+        joined = ast.copy_location(ast.If(test, body, orelse), node)
+        return [*self.before(node), joined, *self.at_depth(), *self.join(site)]
 
     def _test(self, test: ast.expr) -> ast.expr:
         return support("truth", self.visit(test), at=test)
@@ -121,17 +159,17 @@ class EagerStatements(Statements):
         jumps = leaves_by(node.body, (ast.Break, ast.Return))
         arguments = (known(site, node.iter), known(jumps, node.iter))
         items = support("iterate", self.visit(node.iter), *arguments, at=node.iter)
-        loop = ast.For(node.target, items, self._iteration(node.body, site), self.join(site))
-        return [ast.copy_location(loop, node)]
+        loop = ast.For(node.target, items, self._iteration(node, site), self.join(site))
+        return [*self.before(node), ast.copy_location(loop, node), *self.at_depth()]
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
         self.refuse_else(node)
         site = self.named("loop", node)
-        loop = ast.While(self._test(node.test), self._iteration(node.body, site), self.join(site))
-        return [ast.copy_location(loop, node)]
+        loop = ast.While(self._test(node.test), self._iteration(node, site), self.join(site))
+        return [*self.before(node), ast.copy_location(loop, node), *self.at_depth()]
 
-    def _iteration(self, body: list[ast.stmt], site: Site) -> list[ast.stmt]:
-        return [*self.join(site), *self.inside(body, site), *self.join(each_of(site))]
+    def _iteration(self, node: ast.For | ast.While, site: Site) -> list[ast.stmt]:
+        return [*self.join(site), *self.inside(node, node.body, site), *self.join(each_of(site))]
 
     def _inside_loop(self) -> Steps:
         """The steps out of the current place that lie inside its innermost loop."""
@@ -159,11 +197,32 @@ class EagerStatements(Statements):
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         site = self.named("choice", node)
-        chosen: Any = super().visit_IfExp(node)
+        chosen: Any = self._meeting(node, super().visit_IfExp(node), ("body", "orelse"))
         if not self.joins.names(site):
             return chosen
         arguments = (known(site, node), known("chosen", node))
         return support("join", *arguments, chosen, at=node)
+
+    def _meeting(self, node: ast.AST, chosen: Any, names: tuple[str, ...]) -> Any:
+        """An expression whose parts lanes may take without the others."""
+        if not self.parts(node):
+            return chosen
+        meets = [] if self.depth else [support("meet", at=node)]
+        self.depth += 1
+        for name in names:
+            setattr(chosen, name, self._after_depth(getattr(chosen, name)))
+        self.depth -= 1
+        return self._first([*meets, chosen, self._depth(node)], len(meets), node)
+
+    def _after_depth(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [value[0], *map(self._after_depth, value[1:])]
+        return self._first([self._depth(value), value], 1, value)
+
+    @staticmethod
+    def _first(items: list[ast.expr], index: int, at: ast.AST) -> ast.expr:
+        """All of ``items`` are computed in order, and one of them is meant."""
+        return place(ast.Subscript(ast.Tuple(items, ast.Load()), known(index, at), ast.Load()), at)  # type: ignore[no-any-return]
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         self.generic_visit(node)
@@ -179,13 +238,13 @@ class EagerStatements(Statements):
             if index < last:
                 part = place(ast.NamedExpr(ast.Name(LEFT, ast.Store()), part), value)
             node.values[index] = part
-        return node
+        return self._meeting(node, node, ("values",))  # type: ignore[no-any-return]
 
 
-def rewrite_eagerly(source: Source, joins: Joins) -> ast.Module:
+def rewrite_eagerly(source: Source, joins: Joins, apart: frozenset[Place] = frozenset()) -> ast.Module:
     """A module that defines ``FACTORY``: from the support object and the closure's values to the function."""
     node = source.node
-    statements = EagerStatements(source, joins)
+    statements = EagerStatements(source, joins, apart)
     if isinstance(node, ast.Lambda):
         body, arguments = statements.body([place(ast.Return(node.body), node.body)]), node.args
     else:

@@ -23,6 +23,7 @@ operand's gradient is wanted; a tuple of them for a tuple of operands. ``cx`` is
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -32,8 +33,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tilekit.errors import KernelTypeError, TilekitError
+from tilekit.errors import operand as marked
 from tilekit.ir import handles
-from tilekit.ir.context import Concrete, Context, active, fail
+from tilekit.ir.context import Concrete, Context, active, fail, together
 from tilekit.ir.core import Block, Const, Value, type_of
 from tilekit.ir.handles import Array, Scalar, Tile, wrap
 from tilekit.ir.operands import (
@@ -163,12 +165,16 @@ class Builtin(Properties):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            return self._call(args, kwargs)
+            team = getattr(active(), "team", None)
+            return self.call(args, kwargs) if team is None else team.call(self, args, kwargs)
         except TilekitError as error:
+            if error.builtin is None and error.location is None:
+                error.builtin = self
             raise fail(error) from error.__cause__
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = self._bind(args, kwargs)
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call it in the active context, for one lane or for all at once."""
+        given = self.bind(args, kwargs)
         if self.elementwise:
             if any(isinstance(given[name], Tile) for name in self.operand_names):
                 return handles.OPERATORS["map"](self, *given.values())
@@ -182,13 +188,34 @@ class Builtin(Properties):
         result = self.record(operands, attrs)
         return self._update(given[self.updates], result) if self.updates else result
 
-    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name.
+
+        Raises:
+            KernelTypeError: they do not fit the signature.
+        """
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise KernelTypeError(f"{self.name}(): {error}; its signature is {self.name}{self.signature}") from None
+            raise KernelTypeError(self._misuse(args, kwargs, error)) from None
         bound.apply_defaults()
         return bound.arguments
+
+    def _misuse(self, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError) -> str:
+        """What is wrong with the arguments of a call that does not fit the signature."""
+        names = list(self.signature.parameters)
+        text = f"{self.name}(): {error}"
+        if unknown := [name for name in kwargs if name not in names]:
+            close = difflib.get_close_matches(unknown[0], names, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            text = f"{self.name}() has no parameter {unknown[0]!r}{hint}"
+        elif len(args) > len(names):
+            text = f"{self.name}() takes {len(names)} arguments, got {len(args)}"
+        shown = (
+            f"{p.name}" if p.default is p.empty else f"{p.name}={p.default!r}"
+            for p in self.signature.parameters.values()
+        )
+        return f"{text}; its signature is {self.name}({', '.join(shown)})"
 
     def _fold(self, numbers: list[Any]) -> Any:
         """The result on Python numbers alone, again as a Python number."""
@@ -203,7 +230,7 @@ class Builtin(Properties):
         attrs: dict[str, Any] = {}
         ignored = self.ignored(given, {})
         for name, value in given.items():
-            what = f"{self.name}(): {name}"
+            what = f"{self.spelled}: {marked(name)}" if self.spelled != self.name else f"{self.name}(): {name}"
             match self.kinds[name]:
                 case Kind.OPERAND:
                     unread = isinstance(value, Tile) and name in ignored
@@ -215,6 +242,8 @@ class Builtin(Properties):
                 case Kind.SHAPE:
                     attrs[name] = None if value is None else shape_attribute(value, what)
                 case Kind.DTYPE:
+                    if isinstance(value, Scalar):
+                        raise KernelTypeError(f"{what} must be a dtype, got a run-time {value.dtype.name}")
                     attrs[name] = None if value is None else as_dtype(value)
                 case Kind.ATTRIBUTE:
                     attrs[name] = value
@@ -259,7 +288,7 @@ class Builtin(Properties):
     def spelled(self) -> str:
         """The operation as errors name it: its operator where it has one."""
         symbol = self.operator
-        return symbol if symbol is not None and not symbol[0].isalpha() and len(symbol) <= 2 else self.name
+        return f"'{symbol}'" if symbol is not None and not symbol[0].isalpha() and len(symbol) <= 2 else self.name
 
     def _update(self, target: Tile | None, result: Any) -> Any:
         if target is None:
@@ -270,6 +299,11 @@ class Builtin(Properties):
 
     def record(self, operands: Mapping[str, Any], attrs: Mapping[str, Any], blocks: tuple[Block, ...] = ()) -> Any:
         """Hand the op to the active context and wrap its results."""
+        if self.cooperative:
+            return together(lambda: self._record(operands, attrs, blocks), self.spelled)
+        return self._record(operands, attrs, blocks)
+
+    def _record(self, operands: Mapping[str, Any], attrs: Mapping[str, Any], blocks: tuple[Block, ...]) -> Any:
         context: Context = active() or EAGER
         types = self.result_types({name: type_of(o) for name, o in operands.items()}, attrs, blocks)
         results = context.apply(self, operands, attrs, types, blocks)

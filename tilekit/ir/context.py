@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -67,6 +67,8 @@ class Builder:
     form: LaunchForm | None = None
     element: str = ""
     """The builtin whose function of single elements is recorded; it may not write to tiles."""
+    dropped: dict[str, str] = field(default_factory=dict)
+    """Variables that a loop left without a value, with the reason."""
     eager = False
 
     def apply(
@@ -110,8 +112,8 @@ def building(element: str = "") -> Iterator[Builder]:
     """A fresh builder inside the active one: what is recorded in it becomes a block."""
     outer = _active.get()
     inherits = outer if isinstance(outer, Builder) else Builder(locate=getattr(outer, "locate", None))
-    element = element or inherits.element
-    with using(Builder(locate=inherits.locate, live=inherits.live, form=inherits.form, element=element)) as builder:
+    kept = {"locate": inherits.locate, "live": inherits.live, "form": inherits.form, "dropped": inherits.dropped}
+    with using(Builder(**kept, element=element or inherits.element)) as builder:
         yield builder
 
 
@@ -119,3 +121,9 @@ def fail(error: TilekitError) -> TilekitError:
     """The error with the place in the user's source where it arose, when a kernel is running."""
     context = _active.get()
     return error.at(context.location()) if context is not None and error.location is None else error
+
+
+def together(run: Callable[[], Any], what: str) -> Any:
+    """The result of ``run``, done once for all lanes of a block where they take turns (see ``runtime.turns``)."""
+    team = getattr(_active.get(), "team", None)
+    return run() if team is None else team.together(run, what)

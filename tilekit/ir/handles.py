@@ -20,7 +20,7 @@ from tilekit.errors import (
     Location,
     UninitializedError,
 )
-from tilekit.ir.context import Builder, Concrete, Datum, active, fail
+from tilekit.ir.context import Builder, Concrete, Datum, active, fail, together
 from tilekit.ir.types import ArrayType, ScalarType, TileType, Type
 from tilekit.ir.views import ViewMap
 
@@ -66,6 +66,16 @@ for _symbol, _method in {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq
     setattr(Arithmetic, f"__{_method}__", _binary(_symbol))
 
 
+_NO_BOOL = (
+    "is no compile-time bool: Python would have to decide while the kernel is compiled; use if, while, and, or, not, "
+    "tk.where, min or max of the kernel itself"
+)
+_NO_NUMBER = (
+    "is no compile-time constant, which an index of a tuple, a repetition, a shape or a function of the host needs"
+)
+_NO_TEXT = "has no text while the kernel is compiled; print(...) takes run-time values as arguments"
+
+
 class Scalar(Arithmetic):
     """A number inside a kernel."""
 
@@ -86,26 +96,21 @@ class Scalar(Arithmetic):
     def _known(self, wanted: str) -> Any:
         if isinstance(self.datum, Concrete):
             return self.datum.data
-        raise fail(
-            KernelConstantError(
-                f"a run-time {self.type} cannot be used as a compile-time {wanted}; "
-                "shapes, dtypes and options must be constants"
-            )
-        )
+        raise fail(KernelConstantError(f"a run-time {self.dtype.name} {wanted}"))
 
     def __bool__(self) -> bool:
-        return bool(self._known("bool"))
+        return bool(self._known(_NO_BOOL))
 
     def __int__(self) -> int:
-        return int(self._known("int"))
+        return int(self._known(_NO_NUMBER))
 
     def __float__(self) -> float:
-        return float(self._known("float"))
+        return float(self._known(_NO_NUMBER))
 
     def __index__(self) -> int:
         if self.type.dtype.is_integer:
-            return int(self._known("int"))
-        raise fail(KernelTypeError(f"a {self.type} cannot be used as an index; use int(...)"))
+            return int(self._known(_NO_NUMBER))
+        raise fail(KernelTypeError(f"a {self.dtype.name} cannot be used as an index; use int(...)"))
 
     def __repr__(self) -> str:
         return str(self.datum.data) if isinstance(self.datum, Concrete) else f"<scalar {self.type}>"
@@ -113,7 +118,7 @@ class Scalar(Arithmetic):
     __str__ = __repr__
 
     def __format__(self, spec: str) -> str:
-        return format(self._known("value to format"), spec)
+        return format(self._known(_NO_TEXT), spec)
 
 
 class Array:
@@ -273,6 +278,9 @@ class Tile(Arithmetic):
         """Rebind the storage to a new value; through a view, the base gets a value with these elements replaced."""
         if datum.type != self.type:
             raise fail(KernelTypeError(f"cannot write a {datum.type} into a {self.type}"))
+        together(lambda: self._assign(datum), "an assignment to a tile")
+
+    def _assign(self, datum: Datum) -> None:
         if self._map is None:
             return self._set(datum)
         updated: Tile = OPERATORS["view="](self.base, wrap(datum), self._offset, self._map)
@@ -280,7 +288,12 @@ class Tile(Arithmetic):
 
     def fill(self, value: Any) -> None:
         """Rebind the storage to a value with these elements replaced by one number."""
-        operator = "view=number" if self.shape else "element="
+        if self.shape:
+            together(lambda: self._fill(value, "view=number"), "an assignment to a tile")
+        else:
+            self._fill(value, "element=")
+
+    def _fill(self, value: Any, operator: str) -> None:
         updated: Tile = OPERATORS[operator](self.base, value, self._offset, self.view_map)
         self._set(updated._datum)
 

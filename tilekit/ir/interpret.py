@@ -95,6 +95,8 @@ class Eager:
     """Computes each call at once."""
 
     eager = True
+    team: Any = None
+    """How a lane acts together with the others of its block, where they take turns."""
 
     def __init__(self, machine: Machine = HOST, locate: Callable[[], Location | None] | None = None) -> None:
         self.machine = machine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,16 +15,20 @@ import numpy as np
 from tilekit.codegen.target import Target
 from tilekit.errors import FallbackWarning, TilekitError
 from tilekit.frontend.eager import Forms, Interpreter
+from tilekit.frontend.eager_syntax import Place
 from tilekit.frontend.joins import Joins, recording
 from tilekit.frontend.kernel import Kernel
 from tilekit.frontend.source import in_kernels, locate_error
 from tilekit.ir.context import Concrete, LaunchForm, using
-from tilekit.ir.core import Function
+from tilekit.ir.core import Function, walk
 from tilekit.ir.handles import Array, Scalar
 from tilekit.ir.interpret import Machine, from_memory
 from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, to_numpy_scalar
 from tilekit.passes import run_pipeline
+from tilekit.passes.uniformity import Uniformity, runs_lanes
+from tilekit.runtime.arguments import whole_blocks
 from tilekit.runtime.toolchain import find_toolchain
+from tilekit.runtime.turns import Member, Turns
 
 INTERPRET = "interpret"
 _told = False
@@ -64,7 +69,13 @@ def compile_eager(
     with undebugged(), recording(joins):
         function = kernel.trace(types, form)
         run_pipeline(function, target)
-    return InterpretedKernel(kernel, function, types, form, Forms(joins))
+    return InterpretedKernel(kernel, function, types, form, Forms(joins, _apart(function)))
+
+
+def _apart(function: Function) -> frozenset[Place]:
+    """Where the lanes of a block may take different ways."""
+    places = (op.location for op in Uniformity(function).divergent)
+    return frozenset((place.file, place.line, place.column) for place in places if place is not None)
 
 
 class InterpretedKernel:
@@ -83,33 +94,65 @@ class InterpretedKernel:
         self.types = types
         self.form = form
         self.forms = forms
+        self.cooperates = any(op.builtin.cooperative for op in walk(function.body))
+        """Whether the lanes of a block do something together."""
 
     def run(self, values: Sequence[Any], grid: tuple[int, ...], blocks: int) -> None:
         """Run ``blocks`` blocks over ``grid``; ``values`` are pointers, shapes, strides and numbers in order."""
         arguments = unpack(self.types, values)
-        for block in np.ndindex(*grid):
-            machine = Machine(block, grid, self.form.block_dim or 1, points=not self.form.tiled)
-            try:
-                self._run_block(arguments, machine)
-            except Exception as error:
-                raise self._placed(error, block) from error.__cause__
+        for machines in self._blocks(grid):
+            if len(machines) > 1 and self.cooperates:
+                self._run_together(machines, arguments)
+            else:
+                for machine in machines:
+                    self._run_lane(machine, arguments, None, len(machines) > 1)
 
-    def _run_block(self, arguments: Mapping[str, Any], machine: Machine) -> None:
+    def _blocks(self, grid: tuple[int, ...]) -> Iterator[list[Machine]]:
+        """The lanes of each block that run the kernel; one where they would all do the same."""
+        lanes = self.form.block_dim or 1
+        points = not self.form.tiled
+        if not runs_lanes(self.function, self.form.tiled):
+            yield from ([Machine(block, grid, lanes, points=points)] for block in np.ndindex(*grid))
+        elif points:
+            count = whole_blocks(self.function.name, grid, math.prod(grid), lanes)
+            found = iter(np.ndindex(*grid))
+            for _ in range(count):
+                yield [Machine(next(found), grid, lanes, lane, points=True) for lane in range(lanes)]
+        else:
+            for block in np.ndindex(*grid):
+                yield [Machine(block, grid, lanes, lane) for lane in range(lanes)]
+
+    def _run_lane(
+        self, machine: Machine, arguments: Mapping[str, Any], turns: Turns | None = None, many: bool = False
+    ) -> None:
         context = Interpreter(self.forms, machine)
-        with using(context):
-            context.support.bind(self.kernel.function)(**arguments)
+        if turns is not None:
+            context.team = Member(turns, machine.lane, context.support)
+        try:
+            with using(context):
+                context.support.bind(self.kernel.function)(**arguments)
+        except Exception as error:
+            if turns is not None:
+                raise
+            raise self._placed(error, machine, machine.lane if many else None) from error.__cause__
 
-    def _placed(self, error: Exception, block: tuple[int, ...]) -> Exception:
+    def _run_together(self, machines: list[Machine], arguments: Mapping[str, Any]) -> None:
+        turns = Turns(len(machines), lambda lane, turns: self._run_lane(machines[lane], arguments, turns))
+        try:
+            turns.run()
+        except Exception as error:
+            raise self._placed(error, machines[0], turns.failed) from error.__cause__
+
+    def _placed(self, error: Exception, machine: Machine, lane: int | None) -> Exception:
         """The error, saying which block of which kernel it is from."""
+        block = machine.block[0] if len(machine.block) == 1 else machine.block
+        where = f"in block {block}{'' if lane is None else f', lane {lane}'} of kernel {self.kernel.key!r}"
         if not isinstance(error, TilekitError):
-            error.add_note(self._where(block))
+            error.add_note(where)
             return error
         error.at(locate_error(error.__traceback__))
-        error.message += f", {self._where(block)}"
+        error.message += f", {where}"
         return error.with_traceback(in_kernels(error.__traceback__))
-
-    def _where(self, block: tuple[int, ...]) -> str:
-        return f"in block {block[0] if len(block) == 1 else block} of kernel {self.kernel.key!r}"
 
 
 def unpack(types: Mapping[str, ArrayType | ScalarType | None], values: Sequence[Any]) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from tilekit.errors import CompileError, KernelNotImplementedError, KernelTypeEr
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
+from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, ScalarType
-from tilekit.passes.uniformity import observes_lanes, runs_lanes
+from tilekit.passes.uniformity import observes_lanes
 from tilekit.runtime.arguments import bind, parameters_of, types_of
 from tilekit.runtime.cpu import compile_cpu
 from tilekit.runtime.interpreter import INTERPRET, compile_eager, stands_in
-from tilekit.runtime.reference import InterpretedLanes
 
 Types = Mapping[str, ArrayType | ScalarType | None]
 MAX_NDIM = 4
@@ -85,7 +85,8 @@ def _options_key() -> int:
 
 def _run(kernel: Any, dim: Any, inputs: Any, outputs: Any, device: Any, block_dim: Any, tiled: bool) -> None:
     if not isinstance(kernel, Kernel):
-        raise KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {kernel!r}")
+        found = f"Warp's kernel {kernel.key!r}" if hasattr(kernel, "key") else describe(kernel)
+        raise KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {found}")
     if type(dim) is int and 0 <= dim <= MAX_POINTS:  # the common case, for speed
         grid: tuple[int, ...] = (dim,)
         points = dim
@@ -144,10 +145,8 @@ def _compiled(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Func
 
 
 def _interpreted(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Function]:
-    """A kernel that runs as Python, or where its lanes matter, as interpreted IR; and its function as traced."""
+    """A kernel that runs as Python, and its function as traced."""
     found = compile_eager(kernel, types, form)
-    if runs_lanes(found.function, form.tiled):
-        return InterpretedLanes(found.function, types, form), found.function
     return found, found.function
 
 
@@ -213,7 +212,8 @@ def _start(
         _run(kernel, dim, inputs, outputs, *how)
         return None
     if not isinstance(kernel, Kernel):
-        raise KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {kernel!r}")
+        found = f"Warp's kernel {kernel.key!r}" if hasattr(kernel, "key") else describe(kernel)
+        raise KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {found}")
     return Launch(kernel, dim, inputs, outputs, *how)
 
 

@@ -19,7 +19,6 @@ from tilekit.ir.verify import verify
 from tilekit.passes.form_lanes import form_lanes
 from tilekit.passes.uniformity import check_lanes, runs_lanes
 from tilekit.runtime.arguments import whole_blocks
-from tilekit.runtime.interpreter import unpack
 
 
 def run_reference(
@@ -88,25 +87,6 @@ def run_blocks(
         blocks = np.ndindex(whole_blocks(lowered.name, grid, math.prod(grid), lanes))
     for block in blocks:
         interpret(lowered, data, Machine(block, grid, block_dim, points=not tiled))
-
-
-class InterpretedLanes:
-    """A kernel with lanes under ``device="interpret"``: its IR runs, lane after lane between tile operations."""
-
-    def __init__(
-        self, function: Function, types: Mapping[str, ArrayType | ScalarType | None], form: LaunchForm
-    ) -> None:
-        assert form.block_dim is not None
-        self.lanes = form.block_dim
-        self.lowered = _lowered(function, self.lanes)
-        self.types = types
-        self.tiled = form.tiled
-
-    def run(self, values: Sequence[Any], grid: tuple[int, ...], blocks: int) -> None:
-        """Run a launch over ``grid``; ``values`` are pointers, shapes, strides and numbers in order."""
-        handles = unpack(self.types, values)
-        data = {name: handle.datum.data for name, handle in handles.items() if handle is not None}
-        run_blocks(self.lowered, data, grid, self.lanes, self.tiled, self.lanes)
 
 
 def argument_types(kernel: Kernel, given: Mapping[str, Any]) -> dict[str, ArrayType | ScalarType | None]:

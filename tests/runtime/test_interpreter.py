@@ -1,0 +1,413 @@
+"""``device="interpret"``: kernels as Python code, under a debugger."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import traceback
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilekit as tk
+from tilekit.errors import (
+    FallbackWarning,
+    KernelAssertionError,
+    KernelIndexError,
+    KernelTypeError,
+    KernelValueError,
+    TilekitWarning,
+    UninitializedError,
+)
+from tilekit.runtime import interpreter
+
+SCRIPT = Path(__file__).with_name("interpreted_script.py")
+
+
+def line_of(text):
+    """The line of this file that holds ``# text``."""
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    (found,) = [number for number, line in enumerate(lines, 1) if line.endswith(f"# {text}")]
+    return found
+
+
+def interpret(kernel, dim, *arguments, block_dim=32):
+    tk.launch_tiled(kernel, dim=dim, inputs=arguments, block_dim=block_dim, device="interpret")
+
+
+# The same results.
+
+
+@tk.kernel
+def gemm(a: tk.array2d[float], b: tk.array2d[float], out: tk.array2d[float]):
+    i, j = tk.tid()
+    total = tk.tile_zeros(shape=(4, 8), dtype=float)
+    for k in range((a.shape[1] + 2) // 3):
+        left = tk.tile_load(a, shape=(4, 3), offset=(i * 4, k * 3))
+        right = tk.tile_load(b, shape=(3, 8), offset=(k * 3, j * 8))
+        tk.tile_matmul(left, right, total)
+    tk.tile_store(out, total, offset=(i * 4, j * 8))
+
+
+def test_a_product_as_on_the_cpu_and_in_numpy():
+    rng = np.random.default_rng(0)
+    a, b = rng.random((9, 10), np.float32), rng.random((10, 17), np.float32)
+    results = {}
+    for device in ("cpu", "interpret"):
+        results[device] = np.zeros((9, 17), np.float32)
+        tk.launch_tiled(gemm, dim=(3, 3), inputs=[a, b, results[device]], block_dim=32, device=device)
+    assert results["cpu"].tobytes() == results["interpret"].tobytes()
+    np.testing.assert_allclose(results["interpret"], a @ b, rtol=1e-5)
+
+
+@tk.kernel
+def pointwise(x: tk.array1d[tk.bfloat16], scale: float, extra: tk.array2d[float], out: tk.array1d[tk.bfloat16]):
+    i = tk.tid()
+    value = float(x[i]) * scale
+    if extra:
+        value += extra[i, 1]
+    if value > 10.0 and i % 2 == 0:
+        value = -value
+    out[i] = tk.bfloat16(value)
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_views_of_memory_of_every_kind(given):
+    """Strides of any sign, bfloat16 as its bits, arrays that are not given."""
+    bits = (np.arange(1, 21, dtype=np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    extra = np.arange(60, dtype=np.float32).reshape(20, 3)[::-2, ::-1] if given else None
+    results = {}
+    for device in ("cpu", "interpret"):
+        x = bfloat16_array(bits[::-2])
+        out = bfloat16_array(np.zeros(20, np.uint16)[::2])
+        tk.launch(pointwise, dim=10, inputs=[x, 1.5, extra], outputs=[out], device=device)
+        results[device] = np.asarray(out).view(np.uint16).tolist()
+    assert results["cpu"] == results["interpret"]
+    assert any(results["cpu"])
+
+
+def bfloat16_array(bits):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    return bits.view(ml_dtypes.bfloat16)
+
+
+def offset_by(amount):
+    @tk.kernel
+    def shifted(a: tk.array1d[float], out: tk.array1d[float]):
+        t = tk.tile_load(a, shape=4)
+        tk.tile_store(out, tk.tile_map(lambda x: halved(x) + amount, t))
+
+    return shifted
+
+
+@tk.func
+def halved(x: float):
+    return x * 0.5
+
+
+def test_helpers_closures_and_lambdas():
+    out = np.zeros(4, np.float32)
+    a = np.arange(4, dtype=np.float32)
+    interpret(offset_by(3.0), 1, a, out)
+    assert out.tolist() == [3.0, 3.5, 4.0, 4.5]
+    interpret(offset_by(5.0), 1, a, out)
+    assert out.tolist() == [5.0, 5.5, 6.0, 6.5]
+
+
+# Debuggers.
+
+
+@tk.kernel
+def stopping(a: tk.array1d[float], n: int, out: tk.array1d[float]):
+    i = tk.tid()
+    t = tk.tile_load(a, shape=4)
+    total = tk.float32(0.0)
+    for k in range(n):
+        total += t[k]
+        if k == 2 and i == 1:
+            breakpoint()  # the stop
+        total = total * 2.0
+    out[i] = total
+
+
+def test_breakpoint_sees_the_line_and_the_values(monkeypatch):
+    seen = []
+
+    def hook(*args, **kwargs):
+        frame = sys._getframe(1)
+        shown = {name: str(frame.f_locals[name]) for name in ("i", "n", "k", "total", "t")}
+        seen.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, shown))
+
+    monkeypatch.setattr(sys, "breakpointhook", hook)
+    out = np.zeros(2, np.float32)
+    interpret(stopping, 2, np.arange(4, dtype=np.float32), 4, out)
+    values = {"i": "1", "n": "4", "k": "2", "total": "4.0", "t": "tile<4xf32>\n[0. 1. 2. 3.]"}
+    assert seen == [(__file__, line_of("the stop"), "stopping", values)]
+    assert out.tolist() == [22.0, 22.0]
+
+
+def test_breakpoints_have_no_effect_in_compiled_kernels(monkeypatch):
+    monkeypatch.setattr(sys, "breakpointhook", lambda: pytest.fail("stopped while tracing"))
+    out = np.zeros(2, np.float32)
+    stopping.cache.clear()
+    with pytest.warns(TilekitWarning, match="device='interpret'") as caught:
+        tk.launch_tiled(stopping, dim=2, inputs=[np.arange(4, dtype=np.float32), 4, out], block_dim=32, device="cpu")
+    assert (caught[0].filename, caught[0].lineno) == (__file__, line_of("the stop"))
+    assert out.tolist() == [22.0, 22.0]
+
+
+def test_an_error_of_the_debugger_leaves_the_kernel_with_a_note(monkeypatch):
+    def hook():
+        raise LookupError("quit")
+
+    monkeypatch.setattr(sys, "breakpointhook", hook)
+    with pytest.raises(LookupError) as caught:
+        interpret(stopping, 2, np.arange(4, dtype=np.float32), 4, np.zeros(2, np.float32))
+    assert caught.value.__notes__ == ["in block 1 of kernel 'stopping'"]
+    assert (__file__, line_of("the stop")) in places(caught.value)
+
+
+def test_keyboard_interrupt_leaves_the_kernel(monkeypatch):
+    def hook():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "breakpointhook", hook)
+    with pytest.raises(KeyboardInterrupt):
+        interpret(stopping, 2, np.arange(4, dtype=np.float32), 4, np.zeros(2, np.float32))
+
+
+def places(error):
+    return [(entry.filename, entry.lineno) for entry in traceback.extract_tb(error.__traceback__)]
+
+
+def test_tracing_is_hidden_from_debuggers():
+    """A breakpoint at a line stops with values only, never while the kernel is traced."""
+    seen = []
+    start, end = stopping.function.__code__.co_firstlineno, line_of("the stop") + 2
+
+    def tracer(frame, event, argument):
+        if frame.f_code.co_filename == __file__ and start < frame.f_lineno <= end:
+            seen.append((event, frame.f_lineno))
+        return tracer
+
+    stopping.cache.clear()
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        interpret(stopping, 1, np.arange(4, dtype=np.float32), 2, np.zeros(2, np.float32))
+    finally:
+        sys.settrace(before)
+    first = start + 2
+    body = [first + 4, first + 5, first + 7]
+    lines = [first, first + 1, first + 2, first + 3, *body, first + 3, *body, first + 3, first + 8]
+    assert [line for event, line in seen if event == "line"] == lines
+
+
+def run_pdb(*commands):
+    options = [part for command in commands for part in ("-c", command)]
+    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[2]), "PYTHONIOENCODING": "utf-8"}
+    finished = subprocess.run(
+        [sys.executable, "-m", "pdb", *options, str(SCRIPT)],
+        env=environment, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL, check=False,
+    )  # fmt: skip
+    return finished.stdout
+
+
+def test_pdb_with_a_condition():
+    line = 1 + SCRIPT.read_text(encoding="utf-8").splitlines().index("        before = after")
+    inner = 1 + SCRIPT.read_text(encoding="utf-8").splitlines().index("    return total / 2.0")
+    output = run_pdb(
+        f"b {SCRIPT}:{line}, i == 2 and k == 7",
+        "c",
+        "p int(i), int(k), float(before)",
+        "p a",
+        "w",
+        "n",
+        "w",
+        f"b {inner}",
+        "c",
+        "p float(total), float(y)",
+        "w",
+        "q",
+    )
+    assert f"{SCRIPT}({line})smooth()" in output
+    assert f"{SCRIPT}({line - 2})smooth()" in output, "one step on is the head of the loop"
+    before = np.float32(2.0)
+    for k in range(7):
+        before = (before + np.float32(k)) / np.float32(2.0)
+    after = (before + np.float32(7)) / np.float32(2.0)
+    assert f"(2, 7, {float(before)})" in output
+    assert "array1d<f32> a" in output
+    assert f"{SCRIPT}({inner})blend()" in output
+    assert f"({float(after + np.float32(8))}, 8.0)" in output
+
+
+# Errors.
+
+
+@tk.kernel
+def reads_outside(a: tk.array2d[float], n: int, out: tk.array1d[float]):
+    i = tk.tid()
+    out[0] = a[i, n]  # read outside
+
+
+@tk.kernel
+def writes_outside(n: int, out: tk.array1d[float]):
+    out[n] = 1.0  # write outside
+
+
+@tk.kernel
+def reads_element_of_tile(n: int, out: tk.array1d[float]):
+    t = tk.tile_zeros(shape=(4, 3))
+    out[0] = t[n, 1]  # element of a tile
+
+
+@tk.kernel
+def views_outside(n: int, out: tk.array1d[float]):
+    t = tk.tile_zeros(shape=8)
+    tk.tile_store(out, tk.tile_view(t, offset=n, shape=4))  # part of a tile
+
+
+@tk.kernel
+def reads_unwritten(n: int, out: tk.array1d[float]):
+    t = tk.tile_empty(shape=4, dtype=float)  # made empty
+    for k in range(n):
+        t[k] = 1.0
+    tk.tile_store(out, t * 2.0)  # read unwritten
+
+
+@tk.kernel
+def overlaps(n: int, out: tk.array2d[float]):
+    t = tk.tile_ones(shape=(8, 8))  # made whole
+    a = tk.tile_view(t, offset=(0, 0), shape=(4, 4))
+    b = tk.tile_view(t, offset=(n, n), shape=(4, 4))
+    tk.tile_matmul(a, a, b)  # the product
+    tk.tile_store(out, t)
+
+
+@tk.kernel
+def asserts(n: int, out: tk.array1d[float]):
+    i = tk.tid()
+    assert i < n, "too many blocks"  # the assertion
+    out[i] = 1.0
+
+
+def failing(kernel, kind, marker, dim, *arguments):
+    with pytest.raises(kind) as caught:
+        interpret(kernel, dim, *arguments)
+    error = caught.value
+    assert (error.location.file, error.location.line) == (__file__, line_of(marker))
+    assert places(error)[-1] == (__file__, line_of(marker)), "the traceback ends in the kernel"
+    return error.message
+
+
+def test_elements_outside_arrays():
+    a, out = np.zeros((2, 3), np.float32), np.zeros(4, np.float32)
+    assert failing(reads_outside, KernelIndexError, "read outside", 2, a, 3, out) == (
+        "index 3 is out of bounds for axis 1 of a, which has extent 3, in block 0 of kernel 'reads_outside'"
+    )
+    assert failing(reads_outside, KernelIndexError, "read outside", 3, a, 1, out) == (
+        "index 2 is out of bounds for axis 0 of a, which has extent 2, in block 2 of kernel 'reads_outside'"
+    )
+    assert failing(writes_outside, KernelIndexError, "write outside", 1, -1, out) == (
+        "index -1 is out of bounds for axis 0 of out, which has extent 4, in block 0 of kernel 'writes_outside'"
+    )
+
+
+def test_elements_and_parts_outside_tiles():
+    out = np.zeros(4, np.float32)
+    interpret(reads_element_of_tile, 1, 3, out)
+    message = failing(reads_element_of_tile, KernelIndexError, "element of a tile", 1, 4, out)
+    assert message.startswith("index 4 does not lie on axis 0 of a tile<4x3xf32>")
+    interpret(views_outside, 1, 4, out)
+    message = failing(views_outside, KernelIndexError, "part of a tile", 1, 5, out)
+    assert message.endswith("in block 0 of kernel 'views_outside'")
+
+
+def test_elements_never_written():
+    out = np.zeros(4, np.float32)
+    interpret(reads_unwritten, 1, 4, out)
+    assert out.tolist() == [2.0] * 4
+    message = failing(reads_unwritten, UninitializedError, "read unwritten", 1, 3, out)
+    assert message == (
+        f"this reads element [3] of a tile<4xf32> that tile_empty made at line {line_of('made empty')} and nothing has "
+        "been written to; write to it first, or make it with tk.tile_zeros, in block 0 of kernel 'reads_unwritten'"
+    )
+
+
+def test_products_into_what_they_read():
+    out = np.zeros((8, 8), np.float32)
+    interpret(overlaps, 1, 4, out)
+    assert out[4:, 4:].tolist() == [[5.0] * 4] * 4
+    message = failing(overlaps, KernelValueError, "the product", 1, 3, out)
+    assert message.startswith("tile_matmul(): out overlaps a: both are parts of the tile made at line ")
+    assert str(line_of("made whole")) in message
+
+
+def test_assertions():
+    out = np.zeros(4, np.float32)
+    message = failing(asserts, KernelAssertionError, "the assertion", 4, 2, out)
+    assert message == "too many blocks, in block 2 of kernel 'asserts'"
+    assert out.tolist() == [1.0, 1.0, 0.0, 0.0], "the blocks before it have run"
+
+
+@tk.kernel
+def mixes(a: tk.array1d[float], b: tk.array1d[tk.float64], out: tk.array1d[float]):
+    out[0] = a[0] + b[0]
+
+
+def test_compile_time_errors_are_those_of_the_cpu():
+    arguments = [np.zeros(2, np.float32), np.zeros(2), np.zeros(2, np.float32)]
+    texts = []
+    for device in ("cpu", "interpret"):
+        with pytest.raises(KernelTypeError) as caught:
+            tk.launch_tiled(mixes, dim=1, inputs=arguments, block_dim=32, device=device)
+        texts.append(str(caught.value))
+    assert texts[0] == texts[1]
+
+
+# Printing.
+
+
+@tk.kernel
+def prints(a: tk.array1d[float], n: int):
+    i = tk.tid()
+    t = tk.tile_load(a, shape=2)
+    x = a[i] / 3.0
+    print("block", i, x, t)
+    if i == n:
+        print(n, "is last")
+
+
+def test_print_writes_what_the_compiled_kernel_writes(capsys):
+    a = np.arange(3, dtype=np.float32)
+    texts = []
+    for device in ("cpu", "interpret"):
+        tk.launch_tiled(prints, dim=3, inputs=[a, 2], block_dim=32, device=device)
+        texts.append(capsys.readouterr().out)
+    assert texts[1] == texts[0]
+    assert texts[1].startswith("block 0 0.0 ")
+
+
+# No compiler.
+
+
+def test_without_a_compiler_the_interpreter_runs(monkeypatch):
+    @tk.kernel
+    def fill(out: tk.array1d[float], value: float):
+        out[tk.tid()] = value
+
+    monkeypatch.setattr(interpreter, "find_toolchain", lambda: None)
+    monkeypatch.setattr(interpreter, "_told", False)
+    out = np.zeros(2, np.float32)
+    with pytest.warns(FallbackWarning, match="install g"):
+        tk.launch(fill, dim=2, inputs=[out, 3.0], device="cpu")
+    assert out.tolist() == [3.0, 3.0]
+    fill.cache.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tk.launch(fill, dim=2, inputs=[out, 4.0], device="cpu")
+    assert out.tolist() == [4.0, 4.0]
