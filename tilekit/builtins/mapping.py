@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelTypeError, KernelValueError, operand
+from tilekit.builtins.stepwise import map_stepwise, runs_at_once
+from tilekit.errors import KernelConstantError, KernelTypeError, KernelValueError, operand
 from tilekit.ir.builtin import Builtin, builtin
 from tilekit.ir.context import building
 from tilekit.ir.core import Block, Value
@@ -96,8 +97,13 @@ def map_function(op: Callable[..., Any], *args: Any) -> Any:
     function = OPERATORS["resolve"](op) if "resolve" in OPERATORS else op
     held = [arg for arg in args if isinstance(arg, Scalar | Tile)]
     params = {id(arg): Value(ScalarType(arg.dtype)) for arg in held}
-    with building() as builder:
-        element = function(*(Scalar(params[id(arg)]) if id(arg) in params else arg for arg in args))
+    try:
+        with building("tile_map") as builder:
+            element = function(*(Scalar(params[id(arg)]) if id(arg) in params else arg for arg in args))
+    except KernelConstantError:
+        if not runs_at_once():
+            raise
+        return map_stepwise(function, args, "tile_map")
     yielded = element.datum if isinstance(element, Scalar) else constant(element)
     if yielded is None:
         raise KernelTypeError(f"tile_map: the function must return one number, got {describe(element)}")
