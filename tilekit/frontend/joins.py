@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tilekit.frontend.merge import CarriedNumber, NumberSlot, Produced, Slot, TupleSlot, numeric_operand
+from tilekit.frontend.merge import UNBOUND, CarriedNumber, NumberSlot, Produced, Slot, TupleSlot, numeric_operand
 from tilekit.frontend.source import locate
 from tilekit.frontend.syntax import RESULT
 from tilekit.ir.context import Concrete
@@ -82,7 +82,7 @@ def fits(value: Any, kind: NumberKind) -> bool:
 
 def as_kind(value: Any, kind: NumberKind) -> Any:
     """A number, or a tuple of them, in the dtypes that the kind says."""
-    if value is None or fits(value, kind):
+    if value is None or value is UNBOUND or fits(value, kind):
         return value
     if isinstance(kind, tuple):
         return tuple(map(as_kind, value, kind))
