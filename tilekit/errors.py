@@ -7,7 +7,23 @@ Each error is a :class:`TilekitError` and also the built-in class a Python user 
 from __future__ import annotations
 
 import linecache
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+_OPERAND = re.compile("\x01(.*?)\x02")
+_SHOWN_CALLS = 8
+
+
+def operand(name: str) -> str:
+    """A builtin's operand in a message; in a kernel, the text that the call has for it takes its place.
+
+    Example:
+        >>> str(KernelTypeError(f"{operand('a')} is too large"))
+        'a is too large'
+    """
+    return f"\x01{name}\x02"
 
 
 @dataclass(frozen=True)
@@ -43,9 +59,27 @@ class TilekitError(Exception):
     """Base of all tilekit errors; ``location`` is the place in a kernel's source, where there is one."""
 
     def __init__(self, message: str, location: Location | None = None) -> None:
-        super().__init__(message)
-        self.message = message
+        self.template = message
+        """The message with the operands that a rule has marked."""
+        self.message = _OPERAND.sub(r"\1", message)
+        super().__init__(self.message)
         self.location = location
+        self.builtin: Any = None
+        """The builtin whose call raised."""
+        self.variable = ""
+        """The variable that has no one value after a branch or an iteration."""
+        self.note = ""
+
+    def rename(self, subject: str) -> None:
+        """Let the message speak of something else than the variable with which it begins."""
+        self.message = self.template = subject + self.message.removeprefix(repr(self.variable))
+        self.variable = ""
+        self.args = (self.message,)
+
+    def use_names(self, names: Mapping[str, str]) -> None:
+        """Name the operands that the message marks as their source does."""
+        self.message = _OPERAND.sub(lambda match: names.get(match[1], match[1]), self.template)
+        self.args = (self.message,)
 
     def at(self, location: Location | None) -> TilekitError:
         """Attach a location unless a more exact one is known already."""
@@ -56,11 +90,15 @@ class TilekitError(Exception):
     def __str__(self) -> str:
         if self.location is None:
             return self.message
-        parts = [f"{self.location}: {self.message}", self.location.excerpt()]
+        parts = [f"{self.location}: {self.message}", self.location.excerpt(), f"    {self.note}" if self.note else ""]
+        callers = []
         caller = self.location.caller
         while caller is not None:
-            parts.append(f"  called from {caller}" + (f" in {caller.function}" if caller.function else ""))
+            callers.append(f"  called from {caller}" + (f" in {caller.function}" if caller.function else ""))
             caller = caller.caller
+        if len(callers) > _SHOWN_CALLS:
+            callers[3:-1] = [f"  ... {len(callers) - 4} more calls ..."]
+        parts += callers
         return "\n".join(part for part in parts if part)
 
 
@@ -69,7 +107,7 @@ class KernelSyntaxError(TilekitError, SyntaxError):
 
     def __init__(self, message: str, location: Location | None = None) -> None:
         super().__init__(message, location)
-        self.msg = message
+        self.msg = self.message
 
     __str__ = TilekitError.__str__
 

@@ -7,10 +7,12 @@ import enum
 import inspect
 import sys
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from tilekit import builtins
 from tilekit.errors import KernelAttributeError
+from tilekit.ir.builtin import Builtin
 from tilekit.runtime import warp_arrays, warp_names
 
 
@@ -41,7 +43,8 @@ def find(name: str) -> Any:
         found = getattr(warp_arrays, name)
     if found is None:
         if name not in warp_names.names():
-            known = [*_functions(), *warp_names.names(), *vars(sys.modules["tilekit"])]
+            here = [name for name, value in vars(sys.modules["tilekit"]).items() if not isinstance(value, ModuleType)]
+            known = [*_functions(), *warp_names.names(), *here]
             close = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean `{close[0]}`?" if close else ""
             raise KernelAttributeError(f"tilekit has no {name!r}{hint}")
@@ -56,16 +59,19 @@ def listed() -> list[str]:
 
 @dataclass(frozen=True)
 class Documented:
-    """What documentation says of a builtin, or of a function that stands beside the builtins."""
+    """What documentation says of a builtin, of a function that stands beside the builtins, or of a constant."""
 
     name: str
     group: str
-    parameters: inspect.Signature
+    parameters: inspect.Signature | None
+    """None for a constant."""
     doc: str
 
     @property
     def signature(self) -> str:
         """Name and parameters, without annotations: those name the compiler's types, not what a user passes."""
+        if self.parameters is None:
+            return self.name
         empty = inspect.Parameter.empty
         shown = [
             p.replace(annotation=empty, default=empty if p.default is empty else _Written(p.default))
@@ -101,9 +107,14 @@ def documented() -> list[Documented]:
         ["tile_zeros(shape, dtype=float32, storage='register')"]
     """
     groups: dict[str, list[Documented]] = {}
+    named = builtins.public_groups()
     for name, value in _functions().items():
-        group = str(getattr(value, "group", None) or getattr(sys.modules[value.__module__], "GROUP", "Other"))
-        parameters = getattr(value, "signature", None) or inspect.signature(value)
-        entry = Documented(name, group, parameters, inspect.cleandoc(value.__doc__ or ""))
-        groups.setdefault(group, []).append(entry)
+        groups.setdefault(named[name], []).append(_entry(name, named[name], value))
     return [entry for members in groups.values() for entry in members]
+
+
+def _entry(name: str, group: str, value: Any) -> Documented:
+    if not callable(value):
+        return Documented(name, group, None, f"The constant {value!r}.")
+    parameters = value.signature if isinstance(value, Builtin) else inspect.signature(value)
+    return Documented(name, group, parameters, inspect.cleandoc(value.__doc__ or ""))

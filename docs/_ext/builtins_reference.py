@@ -17,7 +17,8 @@ NAPOLEON = Config(napoleon_use_param=True, napoleon_use_rtype=False, napoleon_us
 def section(entry: Any) -> list[str]:
     docstring = str(GoogleDocstring(entry.doc, NAPOLEON))
     body = [f"   {line}".rstrip() for line in docstring.splitlines()]
-    return [f".. py:function:: {entry.signature}", "   :module: tilekit", "", *body, ""]
+    kind = "data" if entry.parameters is None else "function"
+    return [f".. py:{kind}:: {entry.signature}", "   :module: tilekit", "", *body, ""]
 
 
 def page(entries: list[Any]) -> str:

@@ -1,4 +1,4 @@
-"""Runs a kernel compiled and interpreted, and holds that both give the same bits."""
+"""Runs a kernel compiled, its IR in NumPy, and on the interpreter, and holds that all give the same bits."""
 
 from __future__ import annotations
 
@@ -37,14 +37,19 @@ def interpreted(kernel: Any, dim: Any, arguments: Sequence[Any]) -> None:
 
 def run(kernel: Any, inputs: Sequence[Any], outputs: Sequence[np.ndarray], dim: Any = 1) -> list[np.ndarray]:
     """What the compiled kernel writes to copies of ``outputs``; the interpreter must give the same bits."""
-    compiled, by_numpy = [array.copy() for array in outputs], [array.copy() for array in outputs]
+    compiled, by_numpy, stepped = ([array.copy() for array in outputs] for _ in range(3))
     inputs = [value.copy(order="K") if isinstance(value, np.ndarray) else value for value in inputs]
     tk.launch_tiled(kernel, dim=dim, inputs=inputs, outputs=compiled, block_dim=32)
     interpreted(kernel, dim, [*inputs, *by_numpy])
-    for name, a, b in zip(list(kernel.parameters)[len(inputs) :], compiled, by_numpy, strict=True):
-        same = (a.view(f"u{a.itemsize}") == b.view(f"u{b.itemsize}")) | ((a != a) & (b != b))
-        assert same.all(), f"{name}: compiled\n{a}\ninterpreted\n{b}"
+    tk.launch_tiled(kernel, dim=dim, inputs=inputs, outputs=stepped, block_dim=32, device="interpret")
+    for name, *found in zip(list(kernel.parameters)[len(inputs) :], compiled, by_numpy, stepped, strict=True):
+        for other, how in zip(found[1:], ("its IR in NumPy", "device='interpret'"), strict=True):
+            assert same_bits(found[0], other).all(), f"{name}: compiled\n{found[0]}\n{how}\n{other}"
     return compiled
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return (a.view(f"u{a.itemsize}") == b.view(f"u{b.itemsize}")) | ((a != a) & (b != b))
 
 
 def out(*shape: int, dtype: Any = np.float32) -> np.ndarray:

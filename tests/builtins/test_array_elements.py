@@ -112,6 +112,13 @@ def test_extents() -> None:
     assert out.tolist() == [4, 2, 3, 4, 3, 3, 3]
 
 
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_extents_that_no_int32_holds(device: str) -> None:
+    wide = np.broadcast_to(F(1), (2, 2**31, 3))
+    with pytest.raises(KernelIndexError, match="axis 1 of this array has 2147483648 elements"):
+        tk.launch_tiled(extents, dim=1, inputs=[wide, np.zeros(7, np.int32)], block_dim=1, device=device)
+
+
 @pytest.mark.parametrize(
     "dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
 )
@@ -167,6 +174,21 @@ def test_inside_control_flow() -> None:
     a = np.array([[1, -2, 5, 1], [0, 1, 2, -3]], F)
     out = run_both(reads_everywhere, 2, a, 4, np.zeros(2, F))[1]
     assert out.tolist() == [1 + 2 + 5 + 1 + 2, 0 + 1 + 2 + 3 + 4]
+
+
+@tk.kernel
+def two_dtypes(a: tk.array1d[float], b: tk.array1d[int], out: tk.array1d[float]):
+    for i in range(b.shape[0]):
+        a[i] = 1.0
+        b[i] = b[i] + 1
+        out[i] = a[i] * 2.0
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_one_memory_under_two_dtypes(device: str) -> None:
+    a, out = np.zeros(40, F), np.zeros(40, F)
+    tk.launch_tiled(two_dtypes, dim=1, inputs=[a, a.view(np.int32), out], block_dim=1, device=device)
+    assert (out == 2 * np.nextafter(F(1), F(2))).all()
 
 
 # Out of bounds.
@@ -324,7 +346,7 @@ def none_index(a: tk.array1d[float], b: tk.array1d[float]):
         (float_added_to_ints, (np.int32, np.int32), "a holds int32 but the value is a float"),
         (sliced, (F, F), "an array cannot be sliced in a kernel; load a tile with tk.tile_load"),
         (too_many, (F, F), "b is an array1d<f32>: an element has 1 indices, got 2"),
-        (by_float, (F, F), "must be an integer or a tuple of integers, got a f32"),
+        (by_float, (F, F), "must be an integer or a tuple of integers, got a float32"),
         (whole_tile, (F, F), "use tk.tile_store"),
         (none_index, (F, F), "None cannot index an array in a kernel"),
     ],

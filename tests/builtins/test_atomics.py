@@ -170,7 +170,7 @@ def adds_tile(a: tk.array1d[int], x: tk.array1d[float]):
         (float_and, r"atomic_and\(\) is not for float32, which x holds"),
         (too_many, r"atomic_add\(\) of an array1d<i32> takes \(arr, i, value\), got 3 positional arguments"),
         (no_value, r"takes \(arr, i, value\), got 1 positional arguments and val"),
-        (no_array, r"atomic_add\(\): arr must be an array, got a i32"),
+        (no_array, r"atomic_add\(\): arr must be an array, got an int32"),
         (adds_tile, "cannot be added to an element"),
     ],
 )

@@ -76,8 +76,8 @@ def float_range(x: tk.array1d[int]):
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (run_time_static, r"static\(\) needs an expression that is known at compile time, got a i32"),
-        (run_time_range, r"static_range\(\) needs compile-time integers, got a i32; use range"),
+        (run_time_static, r"static\(\) needs an expression that is known at compile time, got an int32"),
+        (run_time_range, r"static_range\(\) needs compile-time integers, got an int32; use range"),
         (float_range, r"static_range\(\) needs compile-time integers, got 2.5"),
     ],
 )

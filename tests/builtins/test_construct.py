@@ -102,7 +102,7 @@ def runtime_range(n: int, x: tk.array1d[float]):
 
 
 def test_shapes_and_ranges_are_constants():
-    with pytest.raises(KernelTypeError, match="shape must be a compile-time constant, got a i32"):
+    with pytest.raises(KernelTypeError, match="shape must be a compile-time constant, got a run-time int32"):
         tk.launch_tiled(runtime_shape, dim=1, inputs=[4], outputs=[out(4)])
-    with pytest.raises(KernelTypeError, match="stop must be a compile-time number, got a i32"):
+    with pytest.raises(KernelTypeError, match="stop must be a compile-time number, got an int32"):
         tk.launch_tiled(runtime_range, dim=1, inputs=[4], outputs=[out(4)])

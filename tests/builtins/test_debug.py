@@ -102,6 +102,41 @@ def test_print_goes_through_the_current_stdout(monkeypatch: pytest.MonkeyPatch) 
 
 
 @tk.kernel
+def strings(x: tk.array1d[float], n: tk.array1d[int]):
+    i = tk.tid()
+    width = 8
+    print(f"x[{i}] = {x[i]:.3f} {x[i]!r:>{width}}|{n[i]:+05d}|{'const'!r}|{width:3}", f"{TWO} {{}}", f"{n[0]}")
+    t = tk.tile_load(x, shape=2)
+    print(f"{t} and {t!s:>12}")
+
+
+TWO = 2
+
+
+def test_f_strings(capsys: Any) -> None:
+    x, n = np.array([0.1, 2.5], F), np.array([7, -42], np.int32)
+    text = printed(capsys, strings, 2, x, n)
+    lines = [f"x[{i}] = {x[i]:.3f} {x[i]!s:>8}|{n[i]:+05d}|'const'|  8 2 {{}} 7\n{x} and {x!s:>12}\n" for i in range(2)]
+    assert text == "".join(lines)
+
+
+@tk.kernel
+def asserts_with_values(x: tk.array1d[float]):
+    i = tk.tid()
+    assert x[i] < 2.0, f"x[{i}] = {x[i]:.2f} {{}}"
+    assert i < 2, (i, "is", x[i])
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_assertion_shows_values(device: str) -> None:
+    with pytest.raises(KernelAssertionError) as raised:
+        tk.launch_tiled(asserts_with_values, dim=2, inputs=[np.array([1, 2.5], F)], block_dim=1, device=device)
+    assert raised.value.message == "x[1] = 2.50 {}, in block 1 of kernel 'asserts_with_values'"
+    with pytest.raises(KernelAssertionError, match=r"\(2, 'is', 1.0\), in block 2"):
+        tk.launch_tiled(asserts_with_values, dim=4, inputs=[np.ones(4, F)], block_dim=1, device=device)
+
+
+@tk.kernel
 def formatted(x: tk.array1d[float], n: tk.array1d[tk.int64]):
     tk.printf("%d%% of %5.2f|%-6s|%x|%lld\n", n[0], x[0], 0.1, n[0], 12345678901234)
     tk.printf("no values\n")
@@ -148,8 +183,18 @@ def constant_assert(x: tk.array1d[float], out: tk.array1d[float]):
 
 
 @tk.kernel
-def value_in_message(x: tk.array1d[float], out: tk.array1d[float]):
-    assert x[0] > 0.0, x[0]
+def constant_assert_of_value(x: tk.array1d[float], out: tk.array1d[float]):
+    assert x.ndim == 2, f"{x.ndim} dimensions, {x[0]}"
+
+
+@tk.kernel
+def wrong_format(x: tk.array1d[float], out: tk.array1d[float]):
+    print(f"{x[0]:d}")
+
+
+@tk.kernel
+def tile_format(x: tk.array1d[float], out: tk.array1d[float]):
+    print(f"{tk.tile_load(x, shape=2):.2f}")
 
 
 @tk.kernel
@@ -181,9 +226,11 @@ def prints_tile(x: tk.array1d[float], out: tk.array1d[float]):
     ("kernel", "error", "message"),
     [
         (constant_assert, KernelAssertionError, "1 dimensions"),
-        (value_in_message, KernelTypeError, "the message of an assertion must be known at compile time, got a f32"),
+        (constant_assert_of_value, KernelAssertionError, "1 dimensions, <scalar f32>"),
+        (wrong_format, KernelValueError, "a f32 takes no format 'd'"),
+        (tile_format, KernelTypeError, "a tile<2xf32> takes no format '.2f'; format its elements"),
         (prints_array, KernelTypeError, "an array1d<f32> cannot be printed as a whole"),
-        (run_time_sep, KernelTypeError, r"print\(\): sep must be a compile-time string, got a f32"),
+        (run_time_sep, KernelTypeError, r"print\(\): sep must be a compile-time string, got a float32"),
         (wrong_count, KernelValueError, "the format '%d %d' takes 2 values, got 1"),
         (wrong_conversion, KernelValueError, "the format '%y' has a '%' that starts no supported conversion"),
         (prints_tile, KernelTypeError, "printf.. prints numbers, got a tile<2xf32>"),

@@ -201,6 +201,8 @@ def test_views_that_meet_at_run_time_mean_the_value_form_and_are_reported_where_
     message = "out overlaps a: both are parts of the tile made at line"
     with pytest.raises(KernelValueError, match=message):
         interpreted(at_offsets, 1, [SQUARE, 1, 3, x])
+    with pytest.raises(KernelValueError, match=message):
+        tk.launch_tiled(at_offsets, dim=1, inputs=[SQUARE, 1, 3], outputs=[x], device="interpret")
     with tk.config.scoped(checked=True):
         tk.launch_tiled(at_offsets, dim=1, inputs=[SQUARE, 0, 4], outputs=[x])
         with pytest.raises(KernelValueError, match=message):

@@ -16,7 +16,7 @@ B = (rng.standard_normal((6, 8)) + 3).astype(np.float32)
 @tk.kernel
 def operators(a: tk.array2d[float], b: tk.array2d[float], s: float, x: tk.array3d[float], y: tk.array3d[tk.bool]):
     t, u = tk.tile_load(a, shape=(6, 8)), tk.tile_load(b, shape=(6, 8))
-    results = (t + u, t - u, t * u, t / u, -t, 0.0 - t, t + s, 2.0 - t, t * 3, 1.0 / u, t % u, s * t, t // u)
+    results = (t + u, t - u, t * u, t / u, -t, +t, t + s, 2.0 - t, t * 3, 1.0 / u, t % u, s * t, t // u)
     for i in range(13):
         tk.tile_store(x, tk.tile_reshape(results[i], (1, 6, 8)), offset=(i, 0, 0))
     tests = (t < u, t <= 0.0, t > s, t >= u, t == t, t != u)
@@ -28,8 +28,8 @@ def test_operators_work_element_by_element():
     s = np.float32(0.75)
     x, y = run(operators, [A, B, 0.75], [out(13, 6, 8), out(6, 6, 8, dtype=bool)])
     one = np.float32(1)
-    wanted = [A + B, A - B, A * B, A / B, -A, 0 * one - A, A + s, 2 * one - A, A * 3 * one, one / B, np.fmod(A, B), s * A,
-              np.floor(A / B)]  # fmt: skip
+    wanted = [A + B, A - B, A * B, A / B, -A, A, A + s, 2 * one - A, A * 3 * one, one / B]
+    wanted += [np.fmod(A, B), s * A, np.floor(A / B)]
     for found, expected in zip(x, wanted, strict=True):
         assert np.array_equal(found, expected)
     for found, expected in zip(y, [A < B, A <= 0, A > s, A >= B, A == A, A != B], strict=True):
@@ -55,6 +55,11 @@ def in_place(
     i *= i
     i //= 2
     i %= 7
+    i |= 8
+    i ^= 3
+    i &= 13
+    i <<= 2
+    i >>= 1
     tk.tile_store(k, i)
 
 
@@ -70,7 +75,27 @@ def test_in_place_forms_write_to_the_tile_also_in_loops():
         t.T[2:4] += 1
     assert np.array_equal(x, t)
     i = np.arange(8, dtype=np.int32) + 3
-    assert np.array_equal(k, (i * i // 2) % 7)
+    assert np.array_equal(k, ((((i * i // 2) % 7 | 8) ^ 3) & 13) << 1)
+
+
+@tk.kernel
+def squared(a: tk.array2d[float], x: tk.array2d[float]):
+    t = tk.tile_load(a, shape=(4, 4))
+    same = t
+    t @= tk.tile_transpose(t)
+    t[::2] @= tk.tile_ones(shape=(4, 4))
+    tk.tile_store(x, same)
+
+
+def test_a_product_in_place_reads_its_operands_first():
+    whole = rng.integers(-4, 5, (4, 4)).astype(np.float32)
+    (x,) = run(squared, [whole], [out(4, 4)])
+    wanted = whole @ whole.T
+    wanted[::2] = wanted[::2] @ np.ones((4, 4), np.float32)
+    assert np.array_equal(x, wanted)
+    with pytest.raises(KernelTypeError, match=r"tile<2x3xf32> @= gives tile<2x4xf32>, which does not fit"):
+        t = tk.tile_ones(shape=(2, 3))
+        t @= tk.tile_ones(shape=(3, 4))
 
 
 @tk.func
@@ -152,10 +177,10 @@ T, WHOLE = tk.tile_zeros(shape=(4, 6)), tk.tile_zeros(shape=(4, 6), dtype=int)
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        (lambda: T + tk.tile_zeros(shape=(6, 4)), KernelValueError, r"\+: the shapes differ: tile<4x6xf32>, tile<6x4"),
+        (lambda: T + tk.tile_zeros(shape=(6, 4)), KernelValueError, r"'\+': the shapes differ: a is tile<4x6xf32> and b is tile<6x4"),
         (lambda: tk.tile_map(tk.add, T, T[0]), KernelValueError, r"the shapes differ: .*tk.tile_broadcast"),
-        (lambda: T + WHOLE, KernelTypeError, r"\+: a is float32 but b is int32"),
-        (lambda: WHOLE * 2.5, KernelTypeError, r"\*: a is int32 but b is a float"),
+        (lambda: T + WHOLE, KernelTypeError, r"'\+' needs one dtype: a is float32 but b is int32"),
+        (lambda: WHOLE * 2.5, KernelTypeError, r"'\*' needs one dtype: a is int32 but b is a float"),
         (lambda: tk.tile_map(lambda x: (x, x), T), KernelTypeError, r"must return one number"),
         (lambda: tk.tile_map(tk.add, 1, 2), KernelTypeError, r"none of the arguments is a tile"),
         (lambda: bool(T == T), KernelTypeError, r"tile<4x6xbool> has no truth value"),

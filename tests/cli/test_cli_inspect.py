@@ -85,7 +85,7 @@ def test_a_wrong_kernel_is_tilekits_message_without_traceback() -> None:
     assert done.returncode == 1
     assert done.stdout == ""
     line = next(n for n, text in enumerate(Path(FILE).read_text().splitlines(), 1) if "tile_matmul" in text)
-    assert done.stderr.startswith(f"tilekit: {FILE}:{line}: tile_matmul: K differs: a is a tile<4x3xf32>")
+    assert done.stderr.startswith(f"tilekit: {FILE}:{line}: tile_matmul(): K differs: a is a tile<4x3xf32>")
     assert "^^^^" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -37,4 +37,9 @@ def test_page_has_sections_by_group() -> None:
 
 def test_page_has_every_public_name() -> None:
     text = reference.page(documented())
-    assert [found.name for found in documented() if text.count(f".. py:function:: {found.signature}\n") != 1] == []
+    assert [found.name for found in documented() if text.count(f":: {found.signature}\n") != 1] == []
+
+
+def test_constants_are_data() -> None:
+    text = reference.page([Documented("PI", "Constants", None, "The constant 3.14.")])
+    assert ".. py:data:: PI\n   :module: tilekit\n\n   The constant 3.14.\n" in text

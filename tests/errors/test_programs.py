@@ -69,7 +69,7 @@ def outcome(case: Case) -> str:
 
 def argument(annotation: Any) -> Any:
     if isinstance(annotation, ArrayAnnotation):
-        return np.zeros((16,) * (annotation.ndim or 1), annotation.dtype.numpy)
+        return tk.zeros((16,) * (annotation.ndim or 1), dtype=annotation.dtype, device="cpu")
     return 3 if not isinstance(annotation, DType) else annotation.numpy.type(3)
 
 

@@ -154,9 +154,7 @@ def test_breakpoints_have_no_effect_in_compiled_kernels(monkeypatch):
     out = np.zeros(2, np.float32)
     stopping.cache.clear()
     with pytest.warns(TilekitWarning, match="device='interpret'") as caught:
-        tk.launch_tiled(
-            stopping, dim=2, inputs=[np.arange(4, dtype=np.float32), 4, out], block_dim=32, device="cpu"
-        )
+        tk.launch_tiled(stopping, dim=2, inputs=[np.arange(4, dtype=np.float32), 4, out], block_dim=32, device="cpu")
     assert (caught[0].filename, caught[0].lineno) == (__file__, line_of("the stop"))
     assert out.tolist() == [22.0, 22.0]
 

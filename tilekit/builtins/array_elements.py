@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.codegen.checks import require
 from tilekit.errors import KernelIndexError, KernelTypeError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
@@ -57,9 +58,7 @@ def emit_checks(cx: Any, a: str, index: tuple[str, ...], name: str) -> None:
         return
     site = cx.site(bounds_message(name))
     for axis, i in enumerate(index):
-        extent = f"{a}.shape[{axis}]"
-        with cx.braces(f"if ((tk::u64)(tk::i64)({i}) >= (tk::u64){extent})"):
-            cx.record("kIndexError", site, f"(tk::i64)({i})", extent, axis)
+        cx.check_index(a, axis, i, site)
 
 
 # Reading.
@@ -196,14 +195,21 @@ def _extent_result(a: ArrayType, axis: int) -> ScalarType:
     return ScalarType(int32)
 
 
+_TOO_LONG = "axis {axis} of this array has {extent} elements, more than an int32 extent can say"
+
+
 @array_extent.reference
 def _extent_reference(a: Any, axis: int) -> Any:
+    if a.shape[axis] >= 2**31:
+        raise KernelIndexError(_TOO_LONG.format(axis=axis, extent=a.shape[axis]))
     return a.shape[axis]
 
 
 @array_extent.emit
 def _extent_emit(cx: Any, a: str, axis: int) -> str:
-    return f"(tk::i32){a}.shape[{axis}]"
+    extent = f"{a}.shape[{axis}]"
+    require(cx, f"{extent} <= 0x7fffffff", _TOO_LONG, "kIndexError", "0", extent, axis)
+    return f"(tk::i32){extent}"
 
 
 OPERATORS["shape"] = array_extent

@@ -28,6 +28,7 @@ __all__ = [
     "atomic_sub",
     "atomic_xor",
 ]
+GROUP = "Atomics"
 
 _UPDATES: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "add": ("iuf", np.add),

@@ -13,6 +13,8 @@ from tilekit.errors import KernelTypeError
 from tilekit.ir.handles import Array, Scalar, Tile
 from tilekit.ir.operands import describe
 
+GROUP = "Compile time"
+
 E = e = math.e
 """Euler's number."""
 LOG2E = log2e = 1.4426950408889634
@@ -42,6 +44,7 @@ __all__ = [
     "static",
     "static_range",
 ]
+GROUP = "Constants"
 
 
 def constant(x: Any) -> Any:

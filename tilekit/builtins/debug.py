@@ -5,15 +5,17 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tilekit.builtins.views import numbers
+from tilekit.codegen.checks import require
 from tilekit.errors import KernelAssertionError, KernelTypeError, KernelValueError
 from tilekit.ir.builtin import builtin
+from tilekit.ir.context import Concrete
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
 from tilekit.ir.interpret import Machine, from_memory
 from tilekit.ir.operands import Tiles, describe
@@ -21,16 +23,48 @@ from tilekit.ir.types import DType, ScalarType, bfloat16, bool_
 from tilekit.ir.views import ViewMap
 
 __all__ = ["printf"]
+GROUP = "Debugging"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Where the value of an operand stands in a text, as ``print`` or, with a ``spec``, as ``format`` shows it."""
+
+    index: int
+    spec: str = ""
+    as_text: bool = False
+    """Whether ``spec`` is for the text of the value (``!s``, ``!r``) and not for the value."""
+
+    def text(self, values: Sequence[Any]) -> str:
+        value = values[self.index]
+        return format(str(value) if self.as_text or not self.spec else value, self.spec)
 
 
 @dataclass(frozen=True)
 class Joined:
-    """Text with values in it: strings as they are, and numbers of operands, shown as Python's ``print`` would."""
+    """Text with values in it."""
 
-    pieces: tuple[str | int, ...]
+    pieces: tuple[str | Shown, ...]
 
     def text(self, values: Sequence[Any]) -> str:
-        return "".join(piece if isinstance(piece, str) else str(values[piece]) for piece in self.pieces)
+        return "".join(piece if isinstance(piece, str) else piece.text(values) for piece in self.pieces)
+
+
+@dataclass(frozen=True)
+class Text:
+    """What an f-string with run-time values is in a kernel; ``print`` and ``assert`` show it."""
+
+    template: Joined
+    values: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return self.template.text(tuple(map(_known, self.values)))
+
+
+def _known(value: Scalar | Tile) -> Any:
+    """The data of a value in the interpreter; the handle itself while a kernel is traced."""
+    datum = value.read() if isinstance(value, Tile) else value.datum
+    return datum.data if isinstance(datum, Concrete) else value
 
 
 @dataclass(frozen=True)
@@ -63,25 +97,29 @@ def _show_reference(values: tuple[Any, ...], template: Any, wanted: Any, machine
 
 @show.emit
 def _show_emit(cx: Any, values: tuple[Any, ...], template: Any, wanted: str | None, types: Any) -> None:
-    shown = [
-        _Shown(type.dtype, getattr(value, "map", None)) for value, type in zip(values, types["values"], strict=True)
-    ]
-    site = cx.site("print", lambda address: template.text(_read(address, shown)))
     with cx.braces(f"if ({wanted})" if wanted is not None else ""):
-        pointers = []
-        for index, (value, type) in enumerate(zip(values, types["values"], strict=True)):
-            if isinstance(type, ScalarType):
-                cx.line(f"const {cx.cpp(type)} shown{index} = {value};")
-            pointers.append(f"&shown{index}" if isinstance(type, ScalarType) else value.pointer)
-        cx.line(f"const void* const shown[] = {{{', '.join(pointers) or '0'}}};")
-        cx.line(f"launch.report({site}, block, shown);")
+        emit_report(cx, values, types["values"], template, "")
+
+
+def emit_report(cx: Any, values: tuple[Any, ...], types: tuple[Any, ...], template: Any, what: str) -> int:
+    """Hand the addresses of values to Python; returns the site."""
+    shown = [_Seen(type.dtype, getattr(value, "map", None)) for value, type in zip(values, types, strict=True)]
+    site: int = cx.site(what, lambda address: template.text(_read(address, shown)))
+    pointers = []
+    for index, (value, type) in enumerate(zip(values, types, strict=True)):
+        if isinstance(type, ScalarType):
+            cx.line(f"const {cx.cpp(type)} shown{index} = {value};")
+        pointers.append(f"&shown{index}" if isinstance(type, ScalarType) else value.pointer)
+    cx.line(f"const void* const shown[] = {{{', '.join(pointers) or '0'}}};")
+    cx.line(f"launch.report({site}, block, shown);")
+    return site
 
 
 # From memory to NumPy.
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _Seen:
     """What lies at one of the addresses that a kernel reports: a number, or a tile with a map of its elements."""
 
     dtype: DType
@@ -98,7 +136,7 @@ class _Shown:
         return from_memory(np.frombuffer(data, stored), self.dtype)[numbers(self.map, -low)]
 
 
-def _read(address: int, shown: Sequence[_Shown]) -> list[Any]:
+def _read(address: int, shown: Sequence[_Seen]) -> list[Any]:
     addresses = (ctypes.c_void_p * len(shown)).from_address(address)
     return [what.read(at or 0) for what, at in zip(shown, addresses, strict=True)]
 
@@ -106,11 +144,15 @@ def _read(address: int, shown: Sequence[_Shown]) -> list[Any]:
 # What kernels call.
 
 
-def _pieces(value: Any, operands: list[Any]) -> list[str | int]:
+def _pieces(value: Any, operands: list[Any]) -> list[str | Shown]:
     """A printed value as text and operands; tuples are taken apart."""
     if isinstance(value, Scalar | Tile):
         operands.append(value)
-        return [len(operands) - 1]
+        return [Shown(len(operands) - 1)]
+    if isinstance(value, Text):
+        first = len(operands)
+        operands += value.values
+        return [p if isinstance(p, str) else replace(p, index=p.index + first) for p in value.template.pieces]
     if isinstance(value, tuple | list):
         inner = [_pieces(item, operands) if not isinstance(item, str) else [repr(item)] for item in value]
         last = [","] if isinstance(value, tuple) and len(value) == 1 else []
@@ -121,6 +163,45 @@ def _pieces(value: Any, operands: list[Any]) -> list[str | int]:
     return [str(value)]
 
 
+_CONVERT: dict[int, Callable[[Any], Any]] = {-1: lambda value: value, ord("s"): str, ord("r"): repr, ord("a"): ascii}
+
+
+def make_text(*parts: Any) -> Any:
+    """An f-string: its strings, and for each value a tuple of it, the conversion's character code and the format."""
+    operands: list[Any] = []
+    pieces: list[str | Shown] = []
+    for part in parts:
+        if isinstance(part, str):
+            pieces.append(part)
+            continue
+        value, conversion, spec = part
+        if not isinstance(spec, str):
+            raise KernelTypeError("the format of a value in an f-string must be known at compile time")
+        if isinstance(value, Scalar | Tile):
+            _check_spec(value, spec, conversion != -1)
+            pieces.append(Shown(len(operands), spec, conversion != -1))
+            operands.append(value)
+        elif isinstance(value, Text):
+            raise KernelTypeError("an f-string with run-time values cannot stand in another; write it out there")
+        else:
+            pieces.append(format(_CONVERT[conversion](value), spec))
+    if not operands:
+        return "".join(map(str, pieces))
+    return Text(Joined(tuple(pieces)), tuple(operands))
+
+
+def _check_spec(value: Scalar | Tile, spec: str, as_text: bool) -> None:
+    if isinstance(value, Tile) and spec and not as_text:
+        raise KernelTypeError(f"a {value.type} takes no format {spec!r}; format its elements")
+    try:
+        format("" if as_text else value.dtype.numpy.type(1), spec)
+    except (TypeError, ValueError) as error:
+        raise KernelValueError(f"{describe(value)} takes no format {spec!r}: {error}") from None
+
+
+OPERATORS["f-string"] = make_text
+
+
 def print_values(*values: Any, sep: Any = " ", end: Any = "\n", file: Any = None, flush: bool = False) -> None:
     """``print`` in a kernel: to ``sys.stdout``, block after block in order."""
     for name, text in (("sep", sep), ("end", end)):
@@ -129,7 +210,7 @@ def print_values(*values: Any, sep: Any = " ", end: Any = "\n", file: Any = None
     if file is not None:
         raise KernelTypeError("print() in a kernel writes to sys.stdout only; leave 'file' out")
     operands: list[Any] = []
-    pieces: list[str | int] = []
+    pieces: list[str | Shown] = []
     for index, value in enumerate(values):
         pieces += ([" " if sep is None else sep] if index else []) + _pieces(value, operands)
     show(tuple(operands), Joined((*pieces, "\n" if end is None else end)))
@@ -206,19 +287,39 @@ def _assert_reference(cond: Any, message: str) -> None:
 
 @assert_true.emit
 def _assert_emit(cx: Any, cond: str, message: str) -> None:
-    site = cx.site(message.replace("{", "{{").replace("}", "}}"))
+    require(cx, cond, message.replace("{", "{{").replace("}", "}}"), "kAssertionError")
+
+
+@builtin(side_effect=True, ordered=True)
+def assert_shown(cond: Scalar, values: Tiles, template: Any) -> None:
+    """``assert_true`` with a message that shows values."""
+
+
+@assert_shown.result
+def _shown_result(cond: ScalarType) -> None:
+    _assert_result(cond)
+
+
+@assert_shown.reference
+def _shown_reference(cond: Any, values: tuple[Any, ...], template: Any) -> None:
+    if not cond:
+        raise KernelAssertionError(template.text(values))
+
+
+@assert_shown.emit
+def _shown_emit(cx: Any, cond: str, values: tuple[Any, ...], template: Any, types: Any) -> None:
     with cx.braces(f"if (!({cond}))"):
-        cx.record("kAssertionError", site)
+        cx.record("kAssertionError", emit_report(cx, values, types["values"], template, "assertion"))
 
 
 def check(cond: Any, message: Any = None) -> None:
     """``assert cond, message`` on a run-time condition."""
-    if isinstance(message, Scalar | Tile | Array):
-        raise KernelTypeError(
-            f"the message of an assertion must be known at compile time, got {describe(message)}; "
-            "print the value before it"
-        )
-    assert_true(cond, "assertion failed" if message is None else str(message))
+    operands: list[Any] = []
+    pieces = _pieces("assertion failed" if message is None else message, operands)
+    if operands:
+        assert_shown(cond, tuple(operands), Joined(tuple(pieces)))
+    else:
+        assert_true(cond, "".join(map(str, pieces)))
 
 
 OPERATORS["assert"] = check

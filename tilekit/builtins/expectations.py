@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilekit.builtins.debug import Joined, show
+from tilekit.builtins.debug import Joined, Shown, show
 from tilekit.ir.context import active
 from tilekit.ir.handles import OPERATORS, Scalar
 from tilekit.ir.operands import constant
 
 __all__ = ["expect_eq", "expect_near", "expect_neq"]
+GROUP = "Debugging"
 
 
-def _expect(name: str, a: Any, b: Any, failed: Any, expected: str, more: str = "") -> None:
+def _expect(name: str, a: Any, b: Any, failed: Any, expected: str) -> None:
     if not isinstance(failed, Scalar) and not failed:
         return
     context = active()
     place = context.location() if context is not None else None
     at = f" at {place}" if place is not None else ""
-    template = Joined((f"Error, {name}() failed{at}\n  {expected}: ", 0, f"{more}\n  Actual: ", 1, "\n"))
+    template = Joined((f"Error, {name}() failed{at}\n  {expected}: ", Shown(0), "\n  Actual: ", Shown(1), "\n"))
     show((_operand(b), _operand(a)), template, failed if isinstance(failed, Scalar) else None)
 
 

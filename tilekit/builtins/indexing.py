@@ -6,36 +6,15 @@ from typing import Any
 
 from tilekit.builtins.assign import write_tile
 from tilekit.builtins.view_shapes import require_tile, start_on_axis, sub_view
+from tilekit.builtins.views import element
 from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError, TilekitError
-from tilekit.ir.builtin import builtin
 from tilekit.ir.context import fail
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.operands import describe
-from tilekit.ir.types import ScalarType, TileType
 from tilekit.ir.views import dense_strides
 
 __all__ = ["tile_extract"]
 GROUP = "Tile views"
-
-
-@builtin()
-def element(t: Tile) -> Scalar:
-    """The one element of a tile without axes."""
-
-
-@element.result
-def _element_result(t: TileType) -> ScalarType:
-    return ScalarType(t.dtype)
-
-
-@element.reference
-def _element_reference(t: Any) -> Any:
-    return t[()]
-
-
-@element.emit
-def _element_emit(cx: Any, t: Any) -> str:
-    return t.at(())  # type: ignore[no-any-return]
 
 
 def _entries(t: Tile, index: Any) -> list[Any]:

@@ -175,13 +175,13 @@ def _slots_emit(cx: Any, results: Any) -> None:
 
 
 @builtin()
-def lane_get(t: Tile, lane: Scalar) -> Scalar:
-    """A lane's element."""
+def lane_get(t: Tile, lane: Scalar, weak: bool = False) -> Scalar:
+    """A lane's element; ``weak`` where it came from literals only."""
 
 
 @lane_get.result
-def _get_result(t: TileType) -> ScalarType:
-    return ScalarType(t.dtype)
+def _get_result(t: TileType, weak: bool) -> ScalarType:
+    return ScalarType(t.dtype, weak)
 
 
 @lane_get.reference

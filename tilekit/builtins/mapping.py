@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.errors import KernelTypeError, KernelValueError, operand
 from tilekit.ir.builtin import Builtin, builtin
-from tilekit.ir.context import building, fail
+from tilekit.ir.context import building
 from tilekit.ir.core import Block, Value
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.operands import Tiles, constant, describe
@@ -20,7 +20,7 @@ __all__ = ["tile_map"]
 GROUP = "Tile math"
 
 
-@builtin(group=GROUP, cooperative=True, reuses=("args",))
+@builtin(cooperative=True, reuses=("args",))
 def map_elements(args: Tiles, branches: bool = False) -> Tile:
     """Run a block for each element of the tiles among ``args``; scalars are the same for all."""
 
@@ -78,11 +78,23 @@ def datum(value: Any) -> Any:
     return value.read() if isinstance(value, Tile) else value.datum if isinstance(value, Scalar) else constant(value)
 
 
+def _check_shapes(op: Any, args: tuple[Any, ...]) -> None:
+    """The tiles among the arguments have one shape, and there is something to call."""
+    if not callable(op) or isinstance(op, Tile):
+        raise KernelTypeError(f"tile_map: the first argument must be a function, got {describe(op)}")
+    names = list(map(operand, op.operand_names)) if isinstance(op, Builtin) else []
+    tiles = [(i, arg) for i, arg in enumerate(args) if isinstance(arg, Tile)]
+    if any(tile.shape != tiles[0][1].shape for _, tile in tiles):
+        shown = [f"{names[i]} is {tile.type}" if i < len(names) else str(tile.type) for i, tile in tiles]
+        name = op.spelled if isinstance(op, Builtin) else "tile_map"
+        raise KernelValueError(f"{name}: the shapes differ: {' and '.join(shown)}; tk.tile_broadcast repeats a tile")
+
+
 def map_function(op: Callable[..., Any], *args: Any) -> Any:
     """Trace ``op`` on one element of each tile, then map it."""
+    _check_shapes(op, args)
     function = OPERATORS["resolve"](op) if "resolve" in OPERATORS else op
     held = [arg for arg in args if isinstance(arg, Scalar | Tile)]
-    _check_shapes(op, [arg for arg in held if isinstance(arg, Tile)])
     params = {id(arg): Value(ScalarType(arg.dtype)) for arg in held}
     with building() as builder:
         element = function(*(Scalar(params[id(arg)]) if id(arg) in params else arg for arg in args))
@@ -94,14 +106,6 @@ def map_function(op: Callable[..., Any], *args: Any) -> Any:
     operands = tuple(arg.read() if isinstance(arg, Tile) else arg.datum for arg in unique.values())
     branches = any(op.blocks for op in block.ops)
     return map_elements.record({"args": operands}, {"branches": branches}, (block,))
-
-
-def _check_shapes(op: Any, tiles: list[Tile]) -> None:
-    if any(tile.shape != tiles[0].shape for tile in tiles):
-        symbol = op.spelled if isinstance(op, Builtin) else "tile_map"
-        listed = ", ".join(str(tile.type) for tile in tiles)
-        name = f"{symbol}()" if symbol.isidentifier() else symbol
-        raise fail(KernelValueError(f"{name}: the shapes differ: {listed}; tk.tile_broadcast repeats a tile"))
 
 
 OPERATORS["map"] = map_function

@@ -113,9 +113,9 @@ def _reduction(functor: str, combine: Combine) -> Callable[..., Builtin]:
 
 
 def _emit_native(cx: Any, target: Any, a: Any, axis: int | None, wide: str, functor: str) -> None:
-    dims = ", ".join(map(str, a.shape))
+    dims = ", ".join(map(str, a.shape or (1,)))
     with cx.braces():
-        cx.line(f"const tk::i64 steps[] = {{{', '.join(map(str, a.strides))}}};")
+        cx.line(f"const tk::i64 steps[] = {{{', '.join(map(str, a.strides or (0,)))}}};")
         if axis is None:
             call = f"tk::reduce_all<{a.element}, {wide}, tk::{functor}, {dims}>"
             cx.line(f"{wide} scratch[tk::kLanes];")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.builtins.reduce import GROUP as GROUP
 from tilekit.builtins.reduce import LANES, accumulator, axis_in, in_order, reduced
 from tilekit.builtins.view_shapes import require_tile
 from tilekit.errors import KernelTypeError, TilekitError
@@ -101,7 +102,7 @@ def _combiner(op: Callable[..., Any], wide: ScalarType) -> Block:
     params = (Value(wide), Value(wide))
     with building() as builder:
         found = function(*map(Scalar, params))
-        datum = found.datum if isinstance(found, Scalar) else constant(found)
+        datum: Any = found.datum if isinstance(found, Scalar) else constant(found)
         if datum is None:
             raise KernelTypeError(f"tile_reduce(): op must return one number, got {describe(found)}")
         if isinstance(datum, Const):
@@ -114,7 +115,7 @@ def _combiner(op: Callable[..., Any], wide: ScalarType) -> Block:
             f"tile_reduce(): op takes two {wide.dtype.name} and must return one, got {datum.type.dtype.name}; "
             f"cast it, as in tk.{wide.dtype.name}(...)"
         )
-    return builder.block(params, (datum,))  # type: ignore[arg-type]
+    return builder.block(params, (datum,))
 
 
 def tile_reduce(op: Callable[..., Any], t: Tile, axis: int | None = None) -> Tile:

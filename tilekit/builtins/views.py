@@ -8,9 +8,9 @@ import numpy as np
 
 from tilekit.codegen.checks import require
 from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError
-from tilekit.ir.builtin import builtin
+from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.gradients import no_gradient
-from tilekit.ir.handles import Scalar, Tile
+from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.operands import common_dtype
 from tilekit.ir.types import ScalarType, TileType, int32
 from tilekit.ir.views import ViewMap
@@ -57,10 +57,19 @@ def _view_ignores() -> tuple[str, ...]:
 
 @view_of.adjoint
 def _view_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, Any]:
+    kept = [i for i, (extent, step) in enumerate(zip(map.shape, map.strides, strict=True)) if step or extent == 1]
+    apart = ViewMap(tuple(map.shape[i] for i in kept), tuple(map.strides[i] for i in kept), map.offset)
+
     def base() -> Any:
-        if map.overlaps_itself():
-            return no_gradient("several elements of the view are one element of the tile; a sum over them is needed")
-        return view_replace(cx.zeros("base"), grad, value("offset"), map)
+        if apart.overlaps_itself():
+            return no_gradient("several elements of the view are one element of the tile")
+        total = grad
+        for axis in reversed(range(len(map.shape))):
+            if axis not in kept:  # a repeated axis: its elements are one, so their gradients add up
+                total = REGISTRY["tile_sum"](total, axis=axis)
+        if total.shape != apart.shape:
+            total = Tile.view(total, ViewMap.identity(apart.shape))
+        return view_replace(cx.zeros("base"), total, value("offset"), apart)
 
     return {"base": base}
 
@@ -143,6 +152,40 @@ def _fill_emit(cx: Any, results: Any, base: Any, value: str, offset: str | None,
         cx.line(f"{part.at(index)} = {value};")
 
 
+@view_fill.adjoint
+def _fill_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, Any]:
+    def number() -> Any:
+        part = view_of(grad, value("offset"), map)
+        return cx.sum(part) if map.shape else element(part)
+
+    return {"base": lambda: view_fill(grad, 0.0, value("offset"), map), "value": number}
+
+
+@builtin()
+def element(t: Tile) -> Scalar:
+    """The one element of a tile without axes."""
+
+
+@element.result
+def _element_result(t: TileType) -> ScalarType:
+    return ScalarType(t.dtype)
+
+
+@element.reference
+def _element_reference(t: Any) -> Any:
+    return t[()]
+
+
+@element.emit
+def _element_emit(cx: Any, t: Any) -> str:
+    return t.at(())  # type: ignore[no-any-return]
+
+
+@element.adjoint
+def _element_adjoint(grad: Any) -> dict[str, Any]:
+    return {"t": lambda: OPERATORS["full"]((), grad, grad.dtype)}
+
+
 @view_replace.ignores
 @view_fill.ignores
 def _write_ignores() -> tuple[str, ...]:
@@ -195,6 +238,7 @@ element_write.coerce(_fill_coerce)
 element_write.result(_fill_result)
 element_write.reference(_fill_reference)
 element_write.emit(_fill_emit)
+element_write.adjoint(_fill_adjoint)
 element_write.ignores(_write_ignores)
 
 
@@ -228,3 +272,8 @@ def _add_emit(cx: Any, results: Any, base: Any, value: str, offset: str | None, 
     cx.copy_tiles([(target, base)])
     element = cx.viewed(target, map, offset).at(())
     cx.line(f"{element} = tk::add({element}, {value});")
+
+
+@element_add.adjoint
+def _add_adjoint(grad: Any, value: Any, map: ViewMap) -> dict[str, Any]:
+    return {"base": grad, "value": lambda: element(view_of(grad, value("offset"), map))}

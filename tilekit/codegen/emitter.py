@@ -15,6 +15,9 @@ from tilekit.ir.core import Block, Const, Function, Op, Value, map_operand
 from tilekit.ir.types import ArrayType, ScalarType, TileType
 from tilekit.ir.views import ViewMap
 
+COORDINATES = ("c0", "c1", "c2", "c3")
+"""What the coordinates of a block or point are called."""
+
 
 @dataclass(frozen=True)
 class TileRef:
@@ -55,8 +58,8 @@ class TileRef:
 class Site:
     """A place in a kernel that can report: a check with its message, or a print with what it shows.
 
-    ``text`` is the message, with ``{index}``, ``{extent}`` and ``{axis}`` for what the kernel recorded; ``render``
-    makes a print's text from the address of its values.
+    ``text`` is the message, with ``{index}``, ``{extent}`` and ``{axis}`` for what the kernel recorded, or empty for a
+    print; ``render`` makes a print's text, or the whole message, from the address of its values.
     """
 
     text: str
@@ -77,6 +80,8 @@ class Emitter:
         self.tiles: dict[Value, TileRef] = {}
         self.op: Op | None = None
         self.sites: list[Site] = []
+        self.guards: dict[str, list[str]] | None = None
+        """Extents that a coordinate is checked against, by its name; None where the caller does not ask."""
         self.lane_name = "0"
         """The lane that runs the current line, as an expression."""
         self._count = 0
@@ -108,7 +113,7 @@ class Emitter:
 
     def coordinate(self, axis: int) -> str:
         """Coordinate ``axis`` of the block or point, -1 for its linear index, as int32."""
-        return f"c{axis}" if axis >= 0 else "(tk::i32)block"
+        return COORDINATES[axis] if axis >= 0 else "(tk::i32)block"
 
     def mark_line(self, location: Location | None) -> None:
         """A ``#line`` so that compilers, debuggers and sanitizers name the Python line."""
@@ -203,6 +208,20 @@ class Emitter:
         self.line(f"tk::record(error, tk::{kind}, {where});")
         self.line("return false;")
 
+    def check_index(self, array: str, axis: int, index: str, site: int) -> None:
+        """Leave the block with an error where an index is outside an array's axis.
+
+        A caller that asks for guards may leave out the checks of coordinates where it knows that they would pass.
+        """
+        extent = f"{array}.shape[{axis}]"
+        outside = f"(tk::u64)(tk::i64)({index}) >= (tk::u64){extent}"
+        if self.guards is not None and index in COORDINATES and array.startswith("p."):
+            known = self.guards.setdefault(index, [])
+            known += [extent] if extent not in known else []
+            outside = f"Guarded && {outside}"
+        with self.braces(f"if ({outside})"):
+            self.record("kIndexError", site, f"(tk::i64)({index})", extent, axis)
+
     def alias(self, value: Value, base: TileRef, map: ViewMap, offset: str | None) -> None:
         """Let a value name other elements of a base's storage."""
         self.tiles[value] = self.viewed(base, map, offset)
@@ -265,10 +284,9 @@ class Emitter:
     def copy_tiles(self, moves: Sequence[tuple[TileRef, TileRef]]) -> None:
         """Copies between buffers as if at once."""
         needed = [(to, source) for to, source in moves if not (to.buffer is source.buffer and to.map == source.map)]
-        written = {to.buffer for to, _ in needed}
         ready = []
         for to, source in needed:
-            if (source.buffer in written and len(needed) > 1) or source.buffer is to.buffer:
+            if any(written.buffer.overlaps(source.buffer) for written, _ in needed):
                 saved = self.fresh("saved")
                 self.line(f"{source.element} {saved}[{source.type.size}];")
                 copy = TileRef(saved, source.type, ViewMap.identity(source.shape), Buffer(source.type, -1))

@@ -23,6 +23,14 @@ class Buffer:
     def size(self) -> int:
         return self.type.size * self.type.dtype.itemsize
 
+    def overlaps(self, other: Buffer) -> bool:
+        """Whether two buffers share memory: those of tiles that are not alive together may lie at one place."""
+        if self is other:
+            return True
+        if self.offset < 0 or other.offset < 0:  # outside the arena
+            return False
+        return self.offset < other.offset + other.size and other.offset < self.offset + self.size
+
 
 @dataclass(frozen=True)
 class Storage:

@@ -9,15 +9,25 @@ import math
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelNotImplementedError, KernelSyntaxError, KernelTypeError, TilekitError, TilekitWarning
+from tilekit.builtins import public_names
+from tilekit.errors import (
+    KernelAttributeError,
+    KernelNotImplementedError,
+    KernelSyntaxError,
+    KernelTypeError,
+    TilekitError,
+    TilekitWarning,
+)
 from tilekit.frontend import joins
+from tilekit.frontend.messages import suggestion
 from tilekit.frontend.source import Source, is_registered, locate, read_source, register_code
-from tilekit.frontend.syntax import FACTORY, rewrite_function
+from tilekit.frontend.syntax import FACTORY, closure_names, rewrite_function
 from tilekit.ir.builtin import REGISTRY, Builtin
 from tilekit.ir.context import Concrete, active, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
@@ -69,6 +79,8 @@ def resolve_call(function: Any) -> Any:
         return inlined(function.function)
     module = getattr(function, "__module__", None) or ""
     if isinstance(function, FunctionType):
+        if module.startswith("tilekit.runtime"):
+            return host_only(function)
         return function if module.partition(".")[0] == "tilekit" and not _is_example(module) else inlined(function)
     if isinstance(function, BuiltinFunctionType) and module == "math":
         return math_function(function)
@@ -100,13 +112,49 @@ def _foreign(function: Any, root: str) -> Any:
     type_root = type(function).__module__.partition(".")[0]
     if type_root == "warp" and hasattr(function, "key"):
         return warp_function(function)
-    if root == "warp" or (root == "numpy" and isinstance(function, np.ufunc)) or type_root == "numpy":
+    if root == "warp":
+        return warp_object(function)
+    if (root == "numpy" and isinstance(function, np.ufunc)) or type_root == "numpy":
         return only_constants(function, root or type_root)
     if isinstance(function, MethodType) and isinstance(function.__func__, FunctionType):
         if (getattr(function, "__module__", "") or "").partition(".")[0] == "tilekit":
             return function
         return functools.partial(inlined(function.__func__), function.__self__)
     return function
+
+
+def warp_attribute(module: Any, name: str) -> Any:
+    """``wp.name`` in a kernel: tilekit's builtin of that name, else what Warp itself has."""
+    found = public_names().get(name)
+    if found is None:
+        found = getattr(module, name, None)
+    if found is None:
+        if is_warp_builtin(name):
+            raise fail(KernelNotImplementedError(f"wp.{name} is a builtin of Warp that tilekit does not have yet"))
+        raise fail(KernelAttributeError(f"Warp has no {name!r}{suggestion(name, public_names())}"))
+    return found
+
+
+def is_warp_builtin(name: str) -> bool:
+    """Whether Warp has a function for kernels of that name; its stubs list them, so no internal is read."""
+    import warp
+
+    file = getattr(warp, "__file__", None)
+    stubs = Path(file).with_name("__init__.pyi") if file else None
+    return stubs is not None and stubs.is_file() and f"def {name}(" in stubs.read_text(encoding="utf-8")
+
+
+def warp_object(function: Any) -> Any:
+    """A class or host function of Warp."""
+    name = function.__name__
+    if isinstance(function, type):
+        text = f"wp.{name} is not available in tilekit kernels; vectors, matrices and structs come in a later release"
+        error: TilekitError = KernelNotImplementedError(f"{text}: pass the components as numbers or along an axis")
+    elif (found := kernel_name(name)) is not None and isinstance(found, Builtin):
+        return found
+    else:
+        error = KernelTypeError(f"wp.{name} is for the host and cannot be called in a kernel")
+    raise fail(error)
 
 
 def warp_function(function: Any) -> Any:
@@ -125,6 +173,18 @@ def kernel_name(name: str) -> Any:
     return getattr(sys.modules["tilekit"], name, None) if not name.startswith("_") else None
 
 
+def host_only(function: Any) -> Callable[..., Any]:
+    """A function that makes or moves arrays, which kernels cannot."""
+    name = function.__name__
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tile = f"tile_{name}"
+        hint = f"; for a tile, use tk.{tile}" if kernel_name(tile) is not None else ""
+        raise fail(KernelTypeError(f"{name}() is for the host and cannot be called in a kernel{hint}"))
+
+    return call
+
+
 def math_function(function: Any) -> Callable[..., Any]:
     """A function of the ``math`` module: itself on constants, the builtin of that name on run-time values."""
 
@@ -133,7 +193,7 @@ def math_function(function: Any) -> Callable[..., Any]:
             return function(*args)
         found = REGISTRY.get({"fabs": "abs", "fmod": "mod"}.get(function.__name__, function.__name__))
         if found is None:
-            raise fail(KernelTypeError(f"math.{function.__name__} is not available on run-time values"))
+            raise fail(KernelTypeError(f"math.{function.__name__} is not available on a kernel's run-time values"))
         return found(*args)
 
     return call
@@ -145,8 +205,8 @@ def only_constants(function: Any, root: str) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         if any(map(is_traced, args)) or any(map(is_traced, kwargs.values())):
             name = getattr(function, "__name__", str(function))
-            hint = f"; use tk.{name}" if name in REGISTRY else ""
-            raise fail(KernelTypeError(f"{root}.{name} cannot be applied to a kernel's run-time values{hint}"))
+            hint = f"; use tk.{name}" if name in REGISTRY else "; call it on the host and pass the result"
+            raise fail(KernelTypeError(f"{root}.{name} cannot be applied to a kernel's values{hint}"))
         return function(*args, **kwargs)
 
     return call
@@ -184,16 +244,16 @@ class Rewritten:
         rewrite: Callable[[Source], ast.Module] = rewrite_function,
     ) -> None:
         source = read_source(function) if source is None else source
+        self.source = source.again()  # rewriting changes the tree
         code = around(renamed(compile(rewrite(source), source.file, "exec", dont_inherit=True), function))
         register_code(code, function.__name__)
         namespace: dict[str, Any] = {}
         exec(code, function.__globals__, namespace)
         self.factory = namespace[FACTORY]
-        self.source = source
 
     def bind(self, function: FunctionType, support: Any) -> Callable[..., Any]:
-        cells = [_cell_value(cell) for cell in function.__closure__ or ()]
-        bound: FunctionType = self.factory(support, *cells)
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        bound: FunctionType = self.factory(support, *(_cell_value(cells[name]) for name in closure_names(function)))
         bound.__defaults__ = function.__defaults__
         bound.__kwdefaults__ = function.__kwdefaults__
         return bound
@@ -257,7 +317,11 @@ def inlined(function: FunctionType) -> Callable[..., Any]:
                 raise error if isinstance(error, TilekitError) else KernelSyntaxError(str(error)) from None
             return function(*args, **kwargs)
         if _stack.count(function.__code__) >= MAX_DEPTH or len(_stack) > 4 * MAX_DEPTH:
-            raise fail(KernelNotImplementedError(f"{function.__name__!r} calls itself; kernels cannot recurse"))
+            raise fail(
+                KernelNotImplementedError(
+                    f"{function.__name__!r} calls itself without end; kernels cannot recurse on run-time values"
+                )
+            )
         _stack.append(function.__code__)
         try:
             with joins.entering():

@@ -14,8 +14,9 @@ from tilekit.frontend.calls import Rewritten, is_breakpoint, resolve_call, rewri
 from tilekit.frontend.eager_syntax import Place, rewrite_eagerly
 from tilekit.frontend.joins import Joins, Path, Site, as_kind, call_step, each_of
 from tilekit.frontend.merge import UNBOUND, merged_type
+from tilekit.frontend.ranges import Range, range_operands
 from tilekit.frontend.source import locate
-from tilekit.frontend.support import Range, Tracing, items_of, range_operands, truth
+from tilekit.frontend.support import Tracing, items_of, truth
 from tilekit.ir import shadow
 from tilekit.ir.builtin import Builtin
 from tilekit.ir.context import Concrete
@@ -170,7 +171,7 @@ def _indices(items: Range, jumps: bool) -> Iterator[Scalar]:
     type: ScalarType = merged_type([items.start, items.step]) if jumps else operands[0].type
     start, stop, step = (int(data_of(operand)) for operand in operands)
     number = type.dtype.numpy.type
-    return (Scalar(Concrete(type, number(index))) for index in range(start, stop, step or 1))
+    return (Scalar(Concrete(type, number(index))) for index in (range(start, stop, step) if step else ()))
 
 
 class Interpreter(Eager):

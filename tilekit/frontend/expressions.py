@@ -7,6 +7,7 @@ import ast
 from typing import Any
 
 from tilekit.errors import KernelSyntaxError
+from tilekit.frontend.scopes import local_names
 from tilekit.frontend.source import Source
 
 SUPPORT = "__tk"
@@ -68,6 +69,7 @@ class Expressions(ast.NodeTransformer):
     def __init__(self, source: Source, lazy: bool) -> None:
         self.source = source
         self.lazy = lazy
+        self.local = local_names(source.node)
 
     def refuse(self, node: ast.AST, what: str, instead: str) -> KernelSyntaxError:
         return KernelSyntaxError(f"{what} is not supported in kernels; {instead}", self.source.location(node))
@@ -123,12 +125,38 @@ class Expressions(ast.NodeTransformer):
             return support("div" if isinstance(node.op, ast.Div) else "mod", node.left, node.right, at=node)
         return node
 
+    def visit_List(self, node: ast.List) -> ast.AST:
+        self.generic_visit(node)
+        return support("list_", node, at=node) if isinstance(node.ctx, ast.Load) else node
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
+        self.generic_visit(node)
+        return support("list_", node, at=node)
+
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        self.generic_visit(node)
+        return support("dict_", node, at=node)
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if not _is_static(node):  # whose arguments are plain Python
             self.generic_visit(node)
         node.func = support("fn", node.func, at=node.func)
         return node
 
-    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        """An f-string: run-time values in it have no text yet."""
+        parts: list[ast.expr] = []
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                spec = ast.Constant("") if part.format_spec is None else self.visit(part.format_spec)
+                items = [self.visit(part.value), ast.Constant(part.conversion), spec]
+                part = place(ast.Tuple(items, ast.Load()), part)
+            parts.append(part)
+        return support("text", *parts, at=node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """``name.attribute`` of an outer name: of the module ``warp``, tilekit's attribute is meant."""
         self.generic_visit(node)
+        if isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Load) and node.value.id not in self.local:
+            return support("attr", node.value, place(ast.Constant(node.attr), node), at=node)
         return node

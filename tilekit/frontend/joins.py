@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tilekit.frontend.merge import UNBOUND, CarriedNumber, NumberSlot, Produced, Slot, TupleSlot, numeric_operand
+from tilekit.frontend.merge import UNBOUND, CarriedNumber, NumberSlot, Slot, TupleSlot, numeric_operand
 from tilekit.frontend.source import locate
 from tilekit.frontend.syntax import RESULT
 from tilekit.ir.context import Concrete
@@ -65,8 +65,6 @@ class Joins:
 def number_kind(slot: Slot) -> NumberKind:
     if isinstance(slot, NumberSlot | CarriedNumber):
         return slot.type
-    if isinstance(slot, Produced):
-        return number_kind(slot.slot)
     if isinstance(slot, TupleSlot):
         kinds = tuple(map(number_kind, slot.items))
         return None if all(kind is None for kind in kinds) else kinds

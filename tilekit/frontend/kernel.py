@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import sys
 import threading
@@ -9,13 +10,16 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, overload
 
-from tilekit.errors import KernelTypeError
+from tilekit.errors import KernelTypeError, Location, TilekitError
 from tilekit.frontend.calls import Func
 from tilekit.frontend.captures import Captures, captures_of
+from tilekit.frontend.messages import suggestion
+from tilekit.frontend.source import read_source
 from tilekit.frontend.trace import trace
 from tilekit.ir.annotations import ArrayAnnotation
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
+from tilekit.ir.operands import describe
 from tilekit.ir.parameters import parse_parameters
 from tilekit.ir.types import ArrayType, DType, ScalarType
 
@@ -32,7 +36,7 @@ class Kernel:
         self.function = function
         self.options = dict(options)
         self.key = options.get("name") or function.__name__
-        self.parameters = parse_parameters(function, "kernel", variables)
+        self.parameters = parse_parameters(function, "kernel", variables, functools.partial(_parameter, function))
         self.cache: dict[Any, Any] = {}
         """Compiled forms by specialisation; filled by the runtime."""
         self.launch_plan: Any = None
@@ -91,6 +95,16 @@ class Kernel:
         return f"<tilekit kernel {self.key}>"
 
 
+def _parameter(function: FunctionType, name: str) -> Location | None:
+    """Where a parameter stands."""
+    try:
+        source = read_source(function)
+    except (TilekitError, SyntaxError):
+        return None
+    found = [node for node in ast.walk(source.node.args) if isinstance(node, ast.arg) and node.arg == name]
+    return source.location(found[0]) if found else None
+
+
 @overload
 def kernel(f: Callable[..., Any]) -> Kernel: ...
 @overload
@@ -118,7 +132,10 @@ def kernel(f: Callable[..., Any] | None = None, **options: Any) -> Kernel | Call
         <tilekit kernel double>
     """
     if unknown := [name for name in options if name not in KERNEL_OPTIONS]:
-        raise KernelTypeError(f"kernel() got unknown keywords {unknown}; it takes {', '.join(KERNEL_OPTIONS)}")
+        raise KernelTypeError(
+            f"kernel() has no keyword {unknown[0]!r}{suggestion(unknown[0], KERNEL_OPTIONS)}; it takes "
+            f"{', '.join(KERNEL_OPTIONS)}"
+        )
     variables = dict(sys._getframe(1).f_locals)
 
     def make(function: Callable[..., Any]) -> Kernel:
@@ -126,7 +143,7 @@ def kernel(f: Callable[..., Any] | None = None, **options: Any) -> Kernel | Call
             function = function.function
         found = getattr(function, "func", function) if not isinstance(function, FunctionType) else function
         if not isinstance(found, FunctionType):
-            raise KernelTypeError(f"@tk.kernel needs a function, got {function!r}")
+            raise KernelTypeError(f"@tk.kernel needs a function, got {describe(function)}")
         return Kernel(found, options, variables)
 
     return make if f is None else make(f)
@@ -149,5 +166,5 @@ def func(f: Callable[..., Any] | None = None, **options: Any) -> Any:
         return f
     found = f if isinstance(f, FunctionType) else getattr(f, "func", None)
     if not isinstance(found, FunctionType):
-        raise KernelTypeError(f"@tk.func needs a function, got {f!r}")
+        raise KernelTypeError(f"@tk.func needs a function, got {describe(f)}")
     return Func(found)

@@ -197,8 +197,15 @@ def _merge_names(
         try:
             slots[name] = merge(name, before[name], found)
         except Unmergeable as error:
-            raise fail(KernelTypeError(f"{shown_name(name)} {error}")) from None
+            raise fail(unmergeable(name, error)) from None
     return slots
+
+
+def unmergeable(name: str, reason: object) -> KernelTypeError:
+    """A variable cannot have one value after a branch or an iteration."""
+    error = KernelTypeError(f"{shown_name(name)} {reason}")
+    error.variable = name
+    return error
 
 
 def _dropped(cell: CellType, value: Any, left: str, other: Any) -> Any:
@@ -318,7 +325,8 @@ class Loop:
                 value for op in walk(builder.block(())) for inner in op.blocks for value in leaves(inner.results)
             }
             if any(param in used | yielded for param in slots[name].params) or not slots[name].params:
-                raise fail(KernelTypeError(f"{shown_name(name)} {error}")) from None
+                raise fail(unmergeable(name, error)) from None
+            _builder().dropped[name] = f"it {error}"
             slots[name] = carried_slot(name, UNBOUND, True, None)
             return []
 
@@ -327,15 +335,13 @@ class Loop:
         try:
             better = slot.better_guess(after)
         except Unmergeable as error:
-            raise fail(KernelTypeError(f"{shown_name(name)} {error}")) from None
+            raise fail(unmergeable(name, error)) from None
         if self.before[name] is UNBOUND and self.runs and name in self.cells.live and not isinstance(slot, Produced):
             better = guess_of(after)
         if better is None:
             return False
         if self.guesses.get(name) == better:
-            raise fail(
-                KernelTypeError(f"{shown_name(name)} changes its dtype in every iteration; cast it to one dtype")
-            )
+            raise fail(unmergeable(name, "changes its dtype in every iteration; cast it to one dtype"))
         self.guesses[name] = better
         return True
 

@@ -26,6 +26,14 @@ def assigned_names(nodes: Iterable[ast.AST]) -> dict[str, bool]:
     return found
 
 
+def local_names(function: ast.FunctionDef | ast.Lambda) -> set[str]:
+    """The names that a function binds: its parameters, what it assigns, and those of lambdas and comprehensions."""
+    found = {item.arg for item in ast.walk(function) if isinstance(item, ast.arg)}
+    return found | {
+        item.id for item in ast.walk(function) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)
+    }
+
+
 def loaded_names(nodes: Iterable[ast.AST]) -> Counter[str]:
     """How often each name is read here; ``x += 1`` reads ``x``."""
     found: Counter[str] = Counter()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -35,9 +36,10 @@ class Source:
 
     def location(self, node: ast.AST) -> Location:
         line = getattr(node, "lineno", self.node.lineno)
-        same = getattr(node, "end_lineno", line) == line
-        column = getattr(node, "col_offset", 0)
-        return Location(self.file, line, column, getattr(node, "end_col_offset", 0) if same else 0, self.name)
+        column, end = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0)
+        if getattr(node, "end_lineno", line) != line:  # the head of a statement of several lines
+            end = len(linecache.getline(self.file, line).rstrip())
+        return Location(self.file, line, column, end, self.name)
 
 
 def read_source(function: FunctionType) -> Source:
@@ -82,6 +84,7 @@ def _parse(text: str, function: FunctionType, file: str, first: int) -> ast.Func
     node = tree.body[0]
     if not isinstance(node, ast.FunctionDef):
         kind = "an async function" if isinstance(node, ast.AsyncFunctionDef) else "not a plain function"
+        where = Location(file, first + getattr(node, "lineno", 1) - 1, function=function.__name__)
         raise KernelSyntaxError(f"{function.__name__!r} is {kind}; kernels are plain 'def' functions", where)
     return node
 

@@ -4,88 +4,23 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 from tilekit.config import config
 from tilekit.errors import KernelAssertionError, KernelTypeError, KernelValueError
 from tilekit.frontend import joins
-from tilekit.frontend.calls import resolve_call
+from tilekit.frontend.calls import resolve_call, warp_attribute
+from tilekit.frontend.containers import KernelDict, KernelList
 from tilekit.frontend.joins import Site
-from tilekit.frontend.merge import number_type, numeric_operand
+from tilekit.frontend.ranges import Range, range_operands
 from tilekit.frontend.regions import Body, Cells, Loop, Names, as_operand, run_iteration, trace_if
 from tilekit.frontend.syntax import JUMP_FLAGS, RETURNED
 from tilekit.ir.builtin import REGISTRY
-from tilekit.ir.context import Builder, Concrete, active, building, fail
+from tilekit.ir.context import Concrete, active, building, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
-from tilekit.ir.operands import common_dtype, describe
-from tilekit.ir.types import ScalarType, int32, int64
-
-
-@dataclass(frozen=True)
-class Range:
-    """``range(...)`` in a kernel: bounds are Python ints or run-time integers."""
-
-    start: Any
-    stop: Any
-    step: Any
-
-    @property
-    def constant(self) -> range | None:
-        if any(isinstance(bound, Scalar) for bound in (self.start, self.stop, self.step)):
-            return None
-        return range(self.start, self.stop, self.step)
-
-    def _known(self) -> range:
-        known = self.constant
-        if known is None:
-            raise fail(KernelTypeError("a range with run-time bounds can only be the subject of a 'for' loop"))
-        return known
-
-    def __iter__(self) -> Any:
-        return iter(self._known())
-
-    def __len__(self) -> int:
-        return len(self._known())
-
-    def __getitem__(self, index: Any) -> Any:
-        return self._known()[index]
-
-    def __reversed__(self) -> Range:
-        known = self.constant
-        if known is not None:
-            known = known[::-1]
-            return Range(known.start, known.stop, known.step)
-        if self.step not in (1, -1):
-            raise fail(
-                KernelTypeError(
-                    "reversed() of a range with run-time bounds needs the step 1 or -1; write its bounds out"
-                )
-            )
-        return Range(self.stop - self.step, self.start - self.step, -self.step)
-
-
-def make_range(*bounds: Any) -> Range:
-    """``range`` as kernels see it."""
-    if not 1 <= len(bounds) <= 3:
-        raise fail(KernelTypeError(f"range() takes 1 to 3 arguments, got {len(bounds)}"))
-    found: list[Any] = []
-    for bound in bounds:
-        known = isinstance(bound, Scalar) and isinstance(bound.datum, Concrete) and isinstance(active(), Builder)
-        if isinstance(bound, Scalar) and not known:
-            if not bound.dtype.is_integer:
-                raise fail(KernelTypeError(f"range() needs integers, got {describe(bound)}; use int(...)"))
-            found.append(bound)
-        else:
-            try:
-                found.append(operator.index(bound))
-            except TypeError:
-                raise fail(KernelTypeError(f"range() needs integers, got {describe(bound)}; use int(...)")) from None
-    start, stop, step = (0, found[0], 1) if len(found) == 1 else (*found, 1) if len(found) == 2 else found
-    if not isinstance(step, Scalar) and step == 0:
-        raise fail(KernelValueError("range() step must not be zero"))
-    return Range(start, stop, step)
+from tilekit.ir.operands import describe
 
 
 def truth(value: Any) -> Any:
@@ -107,7 +42,20 @@ class Tracing:
         return resolve_call(function)
 
     @staticmethod
+    def attr(value: Any, name: str) -> Any:
+        """``value.name``."""
+        if type(value) is ModuleType and value.__name__ == "warp":
+            return warp_attribute(value, name)
+        return getattr(value, name)
+
+    list_ = KernelList
+    dict_ = KernelDict
+
+    @staticmethod
     def unpack(value: Any, count: int) -> Any:
+        if isinstance(value, Tile | Array):
+            elements = ", ".join(f"t[{i}]" for i in range(min(count, 3)))
+            raise fail(KernelTypeError(f"{describe(value)} cannot be unpacked; read its elements, as in {elements}"))
         return OPERATORS["unpack"](value, count)
 
     # Branches.
@@ -136,7 +84,12 @@ class Tracing:
             nonlocal chosen
             chosen = orelse()
 
-        trace_if(known, first, second, (("chosen", True, True),), site=site)
+        try:
+            trace_if(known, first, second, (("chosen", True, True),), site=site)
+        except KernelTypeError as error:
+            if error.variable == "chosen":
+                error.rename("the value of this expression")
+            raise
         return chosen
 
     def and_(self, *parts: Callable[[], Any]) -> Any:
@@ -286,6 +239,11 @@ class Tracing:
         )
 
     @staticmethod
+    def text(*parts: Any) -> Any:
+        """An f-string."""
+        return OPERATORS["f-string"](*parts)
+
+    @staticmethod
     def assert_(test: Any, message: Callable[[], Any]) -> None:
         known = truth(test)
         if known is True:
@@ -333,15 +291,6 @@ def _for_range(
     loop.finish("for_range", operands, block, inits, slots)
 
 
-def range_operands(items: Range) -> list[Any]:
-    """The bounds in one integer dtype: int32, unless one of them is wider."""
-    bounds = {name: getattr(items, name) for name in ("start", "stop", "step")}
-    wanted = common_dtype({name: number_type(bound) for name, bound in bounds.items()}, "range()")
-    if wanted.dtype == int32 and any(isinstance(b, int) and not -(2**31) <= b < 2**31 for b in bounds.values()):
-        wanted = ScalarType(int64)
-    return [numeric_operand(bound, wanted) for bound in bounds.values()]
-
-
 def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any], site: Site | None = None) -> None:
     """A range loop that a ``break`` or ``return`` may leave: a ``while`` that carries the index."""
     last, step = items.stop, items.step
@@ -381,5 +330,4 @@ def _while(proceed: Callable[[], Any], body: Body, names: Names, source: Body, s
     loop.finish("while_loop", {"test": start}, block, inits, slots)
 
 
-OPERATORS["call.range"] = make_range
 OPERATORS["resolve"] = resolve_call

@@ -8,6 +8,7 @@ closure cells, and tracing decides whether a region op or plain Python is meant.
 from __future__ import annotations
 
 import ast
+from types import FunctionType
 from typing import Any
 
 from tilekit.errors import KernelSyntaxError
@@ -273,8 +274,13 @@ def rewrite_function(source: Source) -> ast.Module:
     return factory(source, place(function, node))
 
 
+def closure_names(function: FunctionType) -> list[str]:
+    """The outer variables of a function; one inside a rewritten function may see the support object as well."""
+    return [name for name in function.__code__.co_freevars if name != SUPPORT]
+
+
 def factory(source: Source, function: ast.stmt) -> ast.Module:
-    free = [ast.arg(n) for n in source.function.__code__.co_freevars]
+    free = [ast.arg(n) for n in closure_names(source.function)]
     arguments = ast.arguments([], [ast.arg(SUPPORT), *free], None, [], [], None, [])
     outer = ast.FunctionDef(FACTORY, arguments, [function, ast.Return(ast.Name(FUNCTION, ast.Load()))], [])
     module = ast.Module([place(outer, source.node)], [])

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from types import FunctionType
 from typing import Any
 
-from tilekit.errors import (
-    KernelAttributeError,
-    KernelIndexError,
-    KernelNameError,
-    KernelNotImplementedError,
-    KernelTypeError,
-    KernelValueError,
-    Location,
-    TilekitError,
-)
+from tilekit.errors import KernelTypeError, Location, TilekitError
 from tilekit.frontend.calls import rewritten
-from tilekit.frontend.source import locate, locate_error
+from tilekit.frontend.messages import function_at, translate
+from tilekit.frontend.source import locate
 from tilekit.frontend.support import Tracing
 from tilekit.ir.context import Builder, LaunchForm, using
 from tilekit.ir.core import Function, Value
 from tilekit.ir.handles import Array, Scalar
+from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, ScalarType
-
-_TRANSLATED: dict[type[BaseException], type[TilekitError]] = {
-    NameError: KernelNameError,
-    AttributeError: KernelAttributeError,
-    TypeError: KernelTypeError,
-    IndexError: KernelIndexError,
-    KeyError: KernelIndexError,
-    ValueError: KernelValueError,
-    ZeroDivisionError: KernelValueError,
-    OverflowError: KernelValueError,
-    RecursionError: KernelNotImplementedError,
-}
 
 
 def trace(
@@ -58,11 +40,10 @@ def trace(
         with using(builder):
             result = kernel(**arguments)
     except Exception as error:
-        raise translate(error) from _cause(error)
+        raise translate(error, builder.dropped) from _cause(error)
     if result is not None:
-        raise KernelTypeError(
-            f"kernel {function.__name__!r} returns a value; store it in an output array", _end(source)
-        )
+        message = f"kernel {function.__name__!r} returns {describe(result)}; store it in an output array"
+        raise KernelTypeError(message, _return(_end(source)))
     return Function(name or function.__name__, params, builder.block(()), _end(source), dict(options or {}))
 
 
@@ -70,33 +51,20 @@ def _handle(name: str, value: Value) -> Array | Scalar:
     return Array(value, name) if isinstance(value.type, ArrayType) else Scalar(value)
 
 
+def _return(place: Location) -> Location:
+    """Where the function at a place returns a value."""
+    for node in ast.walk(function_at(place) or ast.Pass()):
+        if isinstance(node, ast.Return) and node.value is not None:
+            end = node.end_col_offset if node.end_lineno == node.lineno else 0
+            return Location(place.file, node.lineno, node.col_offset, end or 0, place.function)
+    return place
+
+
 def _end(source: Any) -> Location:
     found: Location = source.source.location(source.source.node)
     return found
 
 
-def translate(error: BaseException) -> BaseException:
-    """A Python error that arose while a kernel was traced, as tilekit's error at the place in the kernel."""
-    place = locate_error(error.__traceback__)
-    if isinstance(error, TilekitError):
-        return error.at(place)
-    found = next((_TRANSLATED[kind] for kind in type(error).__mro__ if kind in _TRANSLATED), None)
-    if found is None:
-        return error
-    return found(_message(error), place)
-
-
-def _message(error: BaseException) -> str:
-    text = str(error)
-    if isinstance(error, NameError) and error.name and "not defined" not in text:
-        return (
-            f"{error.name!r} has no value here on some path: it is only assigned inside a branch or loop that may not "
-            "run; give it a value before"
-        )
-    if isinstance(error, RecursionError):
-        return "the kernel recurses without end; kernels cannot recurse"
-    return text
-
-
 def _cause(error: BaseException) -> BaseException | None:
-    return None if isinstance(error, TilekitError | NameError | AttributeError) else error
+    """Python's own error, where its traceback says more than the message."""
+    return None if isinstance(error, TilekitError | NameError | AttributeError | TypeError) else error

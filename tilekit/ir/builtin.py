@@ -23,6 +23,7 @@ operand's gradient is wanted; a tuple of them for a tuple of operands. ``cx`` is
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tilekit.errors import KernelTypeError, TilekitError
+from tilekit.errors import operand as marked
 from tilekit.ir import handles
 from tilekit.ir.context import Concrete, Context, active, fail, together
 from tilekit.ir.core import Block, Const, Value, type_of
@@ -173,6 +175,8 @@ class Builtin(Properties):
             team = getattr(active(), "team", None)
             return self.call(args, kwargs) if team is None else team.call(self, args, kwargs)
         except TilekitError as error:
+            if error.builtin is None and error.location is None:
+                error.builtin = self
             raise fail(error) from error.__cause__
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -202,7 +206,7 @@ class Builtin(Properties):
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise KernelTypeError(f"{self.name}(): {error}; its signature is {self.name}{self.signature}") from None
+            raise KernelTypeError(self._misuse(args, kwargs, error)) from None
         bound.apply_defaults()
         return bound.arguments
 
@@ -213,6 +217,22 @@ class Builtin(Properties):
         found = defaults | given
         fits = len(given) == len(args) + len(kwargs) and len(found) == len(defaults)
         return found if fits and all(value is not inspect.Parameter.empty for value in found.values()) else None
+
+    def _misuse(self, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError) -> str:
+        """What is wrong with the arguments of a call that does not fit the signature."""
+        names = list(self.signature.parameters)
+        text = f"{self.name}(): {error}"
+        if unknown := [name for name in kwargs if name not in names]:
+            close = difflib.get_close_matches(unknown[0], names, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            text = f"{self.name}() has no parameter {unknown[0]!r}{hint}"
+        elif len(args) > len(names):
+            text = f"{self.name}() takes {len(names)} arguments, got {len(args)}"
+        shown = (
+            f"{p.name}" if p.default is p.empty else f"{p.name}={p.default!r}"
+            for p in self.signature.parameters.values()
+        )
+        return f"{text}; its signature is {self.name}({', '.join(shown)})"
 
     def _fold(self, numbers: list[Any]) -> Any:
         """The result on Python numbers alone, again as a Python number."""
@@ -227,7 +247,7 @@ class Builtin(Properties):
         attrs: dict[str, Any] = {}
         ignored = self.ignored(given, {})
         for name, value in given.items():
-            what = f"{self.name}(): {name}"
+            what = f"{self.spelled}: {marked(name)}" if self.spelled != self.name else f"{self.name}(): {name}"
             match self.kinds[name]:
                 case Kind.OPERAND:
                     unread = isinstance(value, Tile) and name in ignored
@@ -239,6 +259,8 @@ class Builtin(Properties):
                 case Kind.SHAPE:
                     attrs[name] = None if value is None else shape_attribute(value, what)
                 case Kind.DTYPE:
+                    if isinstance(value, Scalar):
+                        raise KernelTypeError(f"{what} must be a dtype, got a run-time {value.dtype.name}")
                     attrs[name] = None if value is None else as_dtype(value)
                 case Kind.ATTRIBUTE:
                     attrs[name] = value
@@ -283,7 +305,7 @@ class Builtin(Properties):
     def spelled(self) -> str:
         """The operation as errors name it: its operator where it has one."""
         symbol = self.operator
-        return symbol if symbol is not None and not symbol[0].isalpha() and len(symbol) <= 2 else self.name
+        return f"'{symbol}'" if symbol is not None and not symbol[0].isalpha() and len(symbol) <= 2 else self.name
 
     def _update(self, target: Tile | None, result: Any) -> Any:
         if target is None:

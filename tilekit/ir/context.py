@@ -65,6 +65,8 @@ class Builder:
     live: list[Any] = field(default_factory=list)
     """Weak references to the base tile handles that may be updated (see ``handles``)."""
     form: LaunchForm | None = None
+    dropped: dict[str, str] = field(default_factory=dict)
+    """Variables that a loop left without a value, with the reason."""
     eager = False
 
     def apply(
@@ -108,7 +110,9 @@ def building() -> Iterator[Builder]:
     """A fresh builder inside the active one: what is recorded in it becomes a block."""
     outer = _active.get()
     inherits = outer if isinstance(outer, Builder) else Builder()
-    with using(Builder(locate=inherits.locate, live=inherits.live, form=inherits.form)) as builder:
+    with using(
+        Builder(locate=inherits.locate, live=inherits.live, form=inherits.form, dropped=inherits.dropped)
+    ) as builder:
         yield builder
 
 

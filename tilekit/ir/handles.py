@@ -59,6 +59,16 @@ for _symbol, _method in {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq
     setattr(Arithmetic, f"__{_method}__", _binary(_symbol))
 
 
+_NO_BOOL = (
+    "is no compile-time bool: Python would have to decide while the kernel is compiled; use if, while, and, or, not, "
+    "tk.where, min or max of the kernel itself"
+)
+_NO_NUMBER = (
+    "is no compile-time constant, which an index of a tuple, a repetition, a shape or a function of the host needs"
+)
+_NO_TEXT = "has no text while the kernel is compiled; print(...) takes run-time values as arguments"
+
+
 class Scalar(Arithmetic):
     """A number inside a kernel."""
 
@@ -79,26 +89,21 @@ class Scalar(Arithmetic):
     def _known(self, wanted: str) -> Any:
         if isinstance(self.datum, Concrete):
             return self.datum.data
-        raise fail(
-            KernelTypeError(
-                f"a run-time {self.type} cannot be used as a compile-time {wanted}; "
-                "shapes, dtypes and options must be constants"
-            )
-        )
+        raise fail(KernelTypeError(f"a run-time {self.dtype.name} {wanted}"))
 
     def __bool__(self) -> bool:
-        return bool(self._known("bool"))
+        return bool(self._known(_NO_BOOL))
 
     def __int__(self) -> int:
-        return int(self._known("int"))
+        return int(self._known(_NO_NUMBER))
 
     def __float__(self) -> float:
-        return float(self._known("float"))
+        return float(self._known(_NO_NUMBER))
 
     def __index__(self) -> int:
         if self.type.dtype.is_integer:
-            return int(self._known("int"))
-        raise fail(KernelTypeError(f"a {self.type} cannot be used as an index; use int(...)"))
+            return int(self._known(_NO_NUMBER))
+        raise fail(KernelTypeError(f"a {self.dtype.name} cannot be used as an index; use int(...)"))
 
     def __repr__(self) -> str:
         return str(self.datum.data) if isinstance(self.datum, Concrete) else f"<scalar {self.type}>"
@@ -106,7 +111,7 @@ class Scalar(Arithmetic):
     __str__ = __repr__
 
     def __format__(self, spec: str) -> str:
-        return format(self._known("value to format"), spec)
+        return format(self._known(_NO_TEXT), spec)
 
 
 class Array:
@@ -347,6 +352,8 @@ def unwritten(type: Type, made_at: Location | None, index: tuple[int, ...] | Non
 def _in_place(symbol: str) -> Any:
     def call(self: Tile, other: Any) -> Tile:
         result = OPERATORS[symbol](self, other)
+        if result.shape != self.shape:
+            raise fail(KernelTypeError(f"{self.type} {symbol}= gives {result.type}, which does not fit in its place"))
         if result.dtype != self.dtype:
             raise fail(KernelTypeError(f"{self.type} {symbol}= gives {result.type}; cast the right side"))
         self.assign(result.read())
@@ -356,7 +363,8 @@ def _in_place(symbol: str) -> Any:
 
 
 for _symbol, _method in {
-    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "&": "and", "|": "or", "^": "xor",
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
+    "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
 }.items():  # fmt: skip
     setattr(Tile, f"__i{_method}__", _in_place(_symbol))
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.errors import operand as marked
 from tilekit.ir.context import Concrete, active
 from tilekit.ir.core import Const, Value
 from tilekit.ir.handles import Array, Scalar, Tile
@@ -141,11 +142,27 @@ def host_array(value: np.ndarray[Any, Any]) -> Concrete:
 
 def describe(value: Any) -> str:
     """A value as errors name it."""
-    if isinstance(value, Scalar | Tile | Array):
-        return f"a {value.type}" if not isinstance(value, Array) else f"an {value.type}"
+    if isinstance(value, Scalar):
+        return with_article(value.dtype.name)
+    if isinstance(value, Tile | Array):
+        return with_article(str(value.type))
     if isinstance(value, list | dict | np.ndarray) or hasattr(value, "__array_interface__"):
         return f"a captured {type(value).__name__}; pass it to the kernel as an argument instead"
-    return f"{value!r} of type {type(value).__name__}"
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    if value is None or isinstance(value, DType):
+        return f"the dtype {value!r}" if value is not None else "None"
+    if isinstance(value, bool | int | float | str):
+        return f"{value!r} ({with_article('string' if isinstance(value, str) else type(value).__name__)})"
+    name = getattr(value, "__name__", None)
+    if name is not None:
+        return f"the {'class' if isinstance(value, type) else type(value).__name__.lower()} {name}"
+    return f"an object of class {type(value).__name__}"
+
+
+def with_article(name: str) -> str:
+    """``an int32``, ``a tile<4xf32>``."""
+    return f"{'an' if name[0] in 'aeio' else 'a'} {name}"
 
 
 def index_operand(value: Any, what: str) -> tuple[Any, ...]:
@@ -169,7 +186,8 @@ def shape_attribute(value: Any, what: str) -> tuple[int, ...]:
     shape = []
     for item in items:
         if isinstance(item, Scalar | bool):
-            raise KernelTypeError(f"{what} must be a compile-time constant, got {describe(item)}")
+            found = f"a run-time {item.dtype.name}" if isinstance(item, Scalar) else describe(item)
+            raise KernelTypeError(f"{what} must be a compile-time constant, got {found}")
         try:
             shape.append(operator.index(item))
         except TypeError:
@@ -196,19 +214,30 @@ def common_dtype(named: Mapping[str, Any], where: str) -> ScalarType:
     first_name, first = next(iter(strong.items()))
     for name, type in strong.items():
         if type.dtype != first.dtype:
-            remedy = f"tk.tile_astype({name}, tk." if isinstance(type, TileType) else f"tk.{first.dtype.name}({name}"
-            remedy += f"{first.dtype.name})" if isinstance(type, TileType) else ")"
+            narrow = (first_name, first, type)
+            if _rank(type.dtype) < _rank(first.dtype):
+                narrow = (name, type, first)
             raise KernelTypeError(
-                f"{where}: {first_name} is {first.dtype.name} but {name} is {type.dtype.name}; "
-                f"cast one of them, as in {remedy}"
+                f"{where} needs one dtype: {marked(first_name)} is {first.dtype.name} but {marked(name)} is "
+                f"{type.dtype.name}; cast one of them, as in {_cast_text(*narrow)}"
             )
     if not first.dtype.is_float and any(t.dtype.is_float for t in named.values()):
         literal = next(n for n, t in named.items() if t.dtype.is_float)
         raise KernelTypeError(
-            f"{where}: {first_name} is {first.dtype.name} but {literal} is a float; "
-            f"cast one of them, as in float({first_name})"
+            f"{where} needs one dtype: {marked(first_name)} is {first.dtype.name} but {marked(literal)} is a float; "
+            f"cast one of them, as in {_cast_text(first_name, first, ScalarType(float32))}"
         )
     return ScalarType(first.dtype)
+
+
+def _rank(dtype: DType) -> tuple[bool, int]:
+    """How much a dtype holds: floats more than integers, then by size."""
+    return dtype.is_float, dtype.bits
+
+
+def _cast_text(name: str, given: Any, wanted: Any) -> str:
+    dtype = f"tk.{wanted.dtype.name}"
+    return f"tk.tile_astype({marked(name)}, {dtype})" if isinstance(given, TileType) else f"{dtype}({marked(name)})"
 
 
 def convert_constant(given: Const, dtype: DType, where: str) -> Const:

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilekit.errors import KernelNameError, KernelNotImplementedError, KernelTypeError, TilekitError
+from tilekit.errors import KernelNameError, KernelNotImplementedError, KernelTypeError, Location, TilekitError
 from tilekit.ir.annotations import (
     LATER,
     Annotation,
@@ -28,13 +28,17 @@ _WRITE = "write, for example, x: tk.array2d[float] for an array or x: float for 
 
 
 def parse_parameters(
-    function: Callable[..., Any], kind: str = "kernel", variables: Mapping[str, Any] | None = None
+    function: Callable[..., Any],
+    kind: str = "kernel",
+    variables: Mapping[str, Any] | None = None,
+    locate: Callable[[str], Location | None] = lambda name: None,
 ) -> dict[str, Annotation]:
     """The annotation of each parameter of ``function``, in order.
 
     ``kind`` is ``"kernel"`` or ``"function"``; a function's parameters may lack annotations. String annotations are
     evaluated with the function's globals, its closure and ``variables``: the local variables of the scope that defines
     it, because a closure does not keep names that only annotations use.
+    ``locate`` tells where a parameter stands.
 
     Example:
         >>> def scale(x: float, n: "int"): ...
@@ -49,12 +53,17 @@ def parse_parameters(
     known = {**(variables or {}), **closure_variables(function)}
     parsed = {}
     for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
-            raise KernelTypeError(f"{kind} '{function.__name__}' has a parameter {stars}{name}; name each parameter")
-        parsed[name] = parse_annotation(
-            parameter.annotation, function.__globals__, known, name, f"{kind} '{function.__name__}'", kind == "function"
-        )
+        try:
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
+                raise KernelTypeError(
+                    f"{kind} '{function.__name__}' has a parameter {stars}{name}; name each parameter"
+                )
+            owner = f"{kind} '{function.__name__}'"
+            annotation = parameter.annotation
+            parsed[name] = parse_annotation(annotation, function.__globals__, known, name, owner, kind == "function")
+        except TilekitError as error:
+            raise error.at(locate(name)) from error.__cause__
     return parsed
 
 

@@ -138,7 +138,10 @@ def as_dtype(given: Any) -> DType:
     """
     found = find_dtype(given)
     if found is None:
-        raise KernelTypeError(f"{given!r} is not a dtype; the dtypes are {', '.join(DTYPES)}")
+        if isinstance(given, str) and given in DTYPES:
+            raise KernelTypeError(f"the string {given!r} is not a dtype; write tk.{given}")
+        shown = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
+        raise KernelTypeError(f"{shown} is not a dtype; the dtypes are {', '.join(DTYPES)}")
     return found
 
 

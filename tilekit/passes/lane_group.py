@@ -115,7 +115,8 @@ class LaneGroup:
         elif value in self.known.slots:
             found = Value(value.type, value.hint)
             operands = {"t": self.known.slots[value], "lane": self.lane}
-            self.body.append(make_op(lane_get, operands, {}, (found,)))
+            assert isinstance(value.type, ScalarType)
+            self.body.append(make_op(lane_get, operands, {"weak": value.type.weak}, (found,)))
             self.swap[value] = found
         elif value in self.known.renamed:
             self.swap[value] = self.known.renamed[value]

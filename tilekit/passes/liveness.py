@@ -65,8 +65,12 @@ class Liveness:
         alive.update(self.tiles(op.inputs()))
 
     def _not_reused(self, op: Op) -> Iterator[Value]:
-        """The operands that must outlive the writing of the result: all but those it may overwrite in place."""
+        """The operands that must outlive the writing of the result: all but those it may overwrite in place.
+
+        Only a tile of the result's own type is overwritten element by element; one of another dtype would be overtaken.
+        """
+        types = {result.type for result in op.results}
         for name, operand in op.operands.items():
             for value in leaves(operand):
-                if name not in op.builtin.reuses or value in self._bases:
+                if name not in op.builtin.reuses or value in self._bases or value.type not in types:
                     yield value

@@ -67,7 +67,10 @@ def raise_error(record: Record, generated: Generated, grid: tuple[int, ...]) -> 
     where = f"block {_point(record.block, grid)}"
     if record.lane:
         where += f", lane {record.lane}"
-    message = site.text.format(index=record.index, extent=record.extent, axis=record.axis)
+    if site.render is not None:
+        message = _current.message
+    else:
+        message = site.text.format(index=record.index, extent=record.extent, axis=record.axis)
     raise _KINDS[record.kind](f"{message}, in {where} of kernel {generated.function.name!r}", site.location)
 
 
@@ -86,7 +89,11 @@ _current = threading.local()
 def _report(site: int, block: int, values: int) -> None:
     sites: Sequence[Site] = _current.sites
     try:
-        print(sites[site].render(values), end="")
+        text = sites[site].render(values)
+        if sites[site].text:
+            _current.message = text
+        else:
+            print(text, end="")
     except BaseException as error:  # must not pass through the kernel's frames
         _current.error = error
 
@@ -100,7 +107,7 @@ def reporting(sites: Sequence[Site]) -> Iterator[int]:
     """The address that kernels call to print, valid inside the block; raises what printing raised."""
     outer = getattr(_current, "sites", ())
     _current.sites = sites
-    _current.error = None
+    _current.error, _current.message = None, "assertion failed"
     try:
         yield _ADDRESS
     finally:

@@ -13,6 +13,7 @@ from tilekit.errors import CompileError, KernelNotImplementedError, KernelTypeEr
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
+from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, ScalarType
 from tilekit.passes.uniformity import observes_lanes
 from tilekit.runtime.arguments import bind, parameters_of, types_of
@@ -84,7 +85,8 @@ def _options_key() -> int:
 
 def _run(kernel: Any, dim: Any, inputs: Any, outputs: Any, device: Any, block_dim: Any, tiled: bool) -> None:
     if not isinstance(kernel, Kernel):
-        raise KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {kernel!r}")
+        found = f"Warp's kernel {kernel.key!r}" if hasattr(kernel, "key") else describe(kernel)
+        raise KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {found}")
     if type(dim) is int and 0 <= dim <= MAX_POINTS:  # the common case, for speed
         grid: tuple[int, ...] = (dim,)
         points = dim
@@ -210,7 +212,8 @@ def _start(
         _run(kernel, dim, inputs, outputs, *how)
         return None
     if not isinstance(kernel, Kernel):
-        raise KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {kernel!r}")
+        found = f"Warp's kernel {kernel.key!r}" if hasattr(kernel, "key") else describe(kernel)
+        raise KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {found}")
     return Launch(kernel, dim, inputs, outputs, *how)
 
 

@@ -23,6 +23,7 @@ from tilekit.runtime import process, store
 from tilekit.runtime.cpus import cpu_identity
 from tilekit.runtime.keys import key_of
 from tilekit.runtime.probe import Verdict, probe, verdict_of
+from tilekit.runtime.progress import progress
 
 _log = logging.getLogger("tilekit")
 _lock = threading.Lock()
@@ -38,6 +39,7 @@ _FLAGS = (
     "-fno-exceptions",
     "-fno-rtti",
     "-fwrapv",
+    "-fno-strict-aliasing",
     "-shared",
 )
 _FAMILY_FLAGS = {
@@ -197,7 +199,12 @@ def _examine(name: str, command: tuple[str, ...], refresh: bool) -> Candidate:
     command = (program, *command[1:])
     identity = {"command": command, "real": real, "size": status.st_size, "mtime": status.st_mtime_ns}
     family_flags = {family: _flags(family) for family in _FAMILY_FLAGS}
-    verdict = verdict_of({**identity, "flags": family_flags}, lambda: _judge(name, command, status.st_size), refresh)
+
+    def judge() -> Verdict:
+        with progress(f"trying the compiler {name}, which was not used before"):
+            return _judge(name, command, status.st_size)
+
+    verdict = verdict_of({**identity, "flags": family_flags}, judge, refresh)
     if not verdict.works:
         return Candidate(name, command, False, verdict.reason, verdict.version)
     toolchain = _toolchain(name, command, verdict.version, verdict.family, status.st_size)

@@ -48,9 +48,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     outcomes = list(_outcomes())
-    head = ["device", "compiler", "compile", "run", "max error", "result", "where its source lies, or what is missing"]
-    rows = [[o.device, o.compiler, o.compile_time, o.run_time, o.error, _result(o), o.note] for o in outcomes]
-    print(table(head, rows))
+    head = ["device", "compiler", "compile", "run", "max error", "result"]
+    rows = [[o.device, o.compiler, o.compile_time, o.run_time, o.error, _result(o)] for o in outcomes]
+    print(table(head, rows) + "\n")
+    print(table([], [[f"{outcome.device}:", outcome.note] for outcome in outcomes]))
     failed = [outcome.device for outcome in outcomes if outcome.failed]
     if failed:
         print(f"\nFAILED: {', '.join(failed)}. `python -m tilekit doctor` tells more.")
@@ -105,7 +106,7 @@ def _checked(device: str, compiler: str, compiling: Callable[[], tuple[str, Path
         _log.debug("the demo failed on %s", device, exc_info=True)
         return Outcome(device, compiler, note=f"{type(fault).__name__}: {fault}", failed=True)
     failed = not error <= first_gemm.bound()
-    return Outcome(device, compiler, compile_time, run_time, f"{error:.1e}", str(source), failed)
+    return Outcome(device, compiler, compile_time, run_time, f"{error:.1e}", f"its source is {source}", failed)
 
 
 def _run(device: str) -> tuple[str, float]:
