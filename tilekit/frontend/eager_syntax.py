@@ -243,10 +243,10 @@ class EagerStatements(Statements):
         return self._meeting(node, node, ("values",))  # type: ignore[no-any-return]
 
 
-def unbound(name: str) -> ast.stmt:
-    """A statement that lets a variable be converted before anything was assigned to it."""
+def unbound(name: str, first: ast.stmt) -> ast.stmt:
+    """A statement that lets a variable be converted before anything was assigned to it, on the first one's line."""
     value = ast.Attribute(ast.Name(SUPPORT, ast.Load()), "unbound", ast.Load())
-    return hide(lambda at: ast.Assign([ast.Name(name, ast.Store())], value))
+    return place(ast.Assign([ast.Name(name, ast.Store())], value), first)  # type: ignore[no-any-return]
 
 
 def rewrite_eagerly(source: Source, joins: Joins, apart: frozenset[Place] = frozenset()) -> ast.Module:
@@ -259,6 +259,6 @@ def rewrite_eagerly(source: Source, joins: Joins, apart: frozenset[Place] = froz
         body, arguments = statements.body(node.body), node.args
     check_arguments(source, arguments)
     parameters = {parameter.arg for parameter in ast.walk(arguments) if isinstance(parameter, ast.arg)}
-    body = [*map(unbound, sorted(statements.converted - parameters)), *body]
+    body = [*(unbound(name, body[0]) for name in sorted(statements.converted - parameters)), *body]
     function = ast.FunctionDef(FUNCTION, bare(arguments), body, [])
     return factory(source, place(function, node))

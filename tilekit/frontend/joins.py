@@ -54,7 +54,7 @@ class Joins:
         if kind is None or site is None or (name.startswith("__") and name != RESULT):
             return
         self.kinds.setdefault((self.path, site), {})[name] = kind
-        if not all(fits(value, kind) for value in values):
+        if not all(value is UNBOUND or fits(value, kind) for value in values):
             self.needed.setdefault(site, {})[name] = None
 
     def names(self, *sites: Site) -> list[str]:
