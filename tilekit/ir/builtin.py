@@ -113,6 +113,13 @@ class Builtin(Properties):
     def operand_names(self) -> tuple[str, ...]:
         return tuple(name for name, kind in self.kinds.items() if kind in OPERAND_KINDS)
 
+    @cached_property
+    def defaults(self) -> dict[str, Any] | None:
+        """The parameters in order with their defaults, where all are plain names."""
+        parameters = self.signature.parameters
+        plain = all(p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for p in parameters.values())
+        return {name: p.default for name, p in parameters.items()} if plain else None
+
     # Calls.
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -146,12 +153,22 @@ class Builtin(Properties):
         Raises:
             KernelTypeError: they do not fit the signature.
         """
+        if self.defaults is not None and (found := self._bind_plainly(args, kwargs)):
+            return found
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
             raise KernelTypeError(self._misuse(args, kwargs, error)) from None
         bound.apply_defaults()
         return bound.arguments
+
+    def _bind_plainly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
+        """The arguments by name where they fit; much faster than the general way."""
+        defaults = self.defaults or {}
+        given = dict(zip(defaults, args, strict=False)) | kwargs
+        found = defaults | given
+        fits = len(given) == len(args) + len(kwargs) and len(found) == len(defaults)
+        return found if fits and all(value is not inspect.Parameter.empty for value in found.values()) else None
 
     def _misuse(self, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError) -> str:
         """What is wrong with the arguments of a call that does not fit the signature."""
@@ -251,16 +268,14 @@ class Builtin(Properties):
 
     def record(self, operands: Mapping[str, Any], attrs: Mapping[str, Any], blocks: tuple[Block, ...] = ()) -> Any:
         """Hand the op to the active context and wrap its results."""
-        if self.cooperative:
-            return together(lambda: self._record(operands, attrs, blocks), self.spelled)
-        return self._record(operands, attrs, blocks)
 
-    def _record(self, operands: Mapping[str, Any], attrs: Mapping[str, Any], blocks: tuple[Block, ...]) -> Any:
-        context: Context = active() or EAGER
-        types = self.result_types({name: type_of(o) for name, o in operands.items()}, attrs, blocks)
-        results = context.apply(self, operands, attrs, types, blocks)
-        wrapped = tuple(wrap(result) for result in results)
-        return wrapped[0] if len(wrapped) == 1 else wrapped or None
+        def run() -> Any:
+            context: Context = active() or EAGER
+            types = self.result_types({name: type_of(o) for name, o in operands.items()}, attrs, blocks)
+            wrapped = tuple(map(wrap, context.apply(self, operands, attrs, types, blocks)))
+            return wrapped[0] if len(wrapped) == 1 else wrapped or None
+
+        return together(run, self.spelled) if self.cooperative else run()
 
     # What passes ask of a builtin.
 
