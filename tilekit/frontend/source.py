@@ -13,6 +13,7 @@ from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
 from tilekit.errors import KernelSyntaxError, Location
+from tilekit.frontend.freshness import is_stale
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,14 @@ def read_source(function: FunctionType) -> Source:
             f"the source of {function.__name__!r} is not available; define kernels in a file, a notebook cell or the "
             "interactive prompt, not through exec() or python -c"
         ) from None
-    return _parsed(function, file, "".join(lines), first)
+    text = "".join(lines)
+    if is_stale(function, file):
+        raise KernelSyntaxError(
+            f"the source of {function.__name__!r} was changed after it was imported; import it again, for example with "
+            "importlib.reload",
+            Location(file, first, function=function.__name__),
+        )
+    return _parsed(function, file, text, first)
 
 
 def _parsed(function: FunctionType, file: str, text: str, first: int) -> Source:
