@@ -14,6 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tilekit.errors import KernelSyntaxError, Location
+from tilekit.frontend.freshness import is_stale
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,14 @@ def read_source(function: FunctionType) -> Source:
             f"the source of {function.__name__!r} is not available; define kernels in a file, a notebook cell or the "
             "interactive prompt, not through exec() or python -c"
         ) from None
-    return _parsed(function, file, "".join(lines), first)
+    text = "".join(lines)
+    if is_stale(function, file):
+        raise KernelSyntaxError(
+            f"the source of {function.__name__!r} was changed after it was imported; import it again, for example with "
+            "importlib.reload",
+            Location(file, first, function=function.__name__),
+        )
+    return _parsed(function, file, text, first)
 
 
 def _parsed(function: FunctionType, file: str, text: str, first: int) -> Source:
