@@ -45,7 +45,10 @@ def test_declarations_are_complete(name: str) -> None:
         assert set(names) <= set(declared.operand_names)
 
 
-@pytest.mark.parametrize("item", public.documented(), ids=lambda item: item.name)
+FUNCTIONS = [item for item in public.documented() if item.parameters is not None]
+
+
+@pytest.mark.parametrize("item", FUNCTIONS, ids=lambda item: item.name)
 def test_public_functions_are_documented(item: public.Documented) -> None:
     """A summary, what arguments mean, what comes back, and an example that the doctests run."""
     doc = inspect.cleandoc(item.doc)
