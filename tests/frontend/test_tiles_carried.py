@@ -1,4 +1,4 @@
-"""Tiles through branches, loops, helpers and tuples: carried by name, and updated in place by whatever name holds them."""
+"""Tiles through branches, loops, helpers and tuples: carried by name, and updated in place by any name."""
 
 from __future__ import annotations
 

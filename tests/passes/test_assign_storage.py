@@ -99,3 +99,20 @@ def test_sharing_keeps_the_meaning(kernel, n):
         "widened": (a.astype(np.float64) * 3).astype(np.int8),
     }[kernel.key]
     np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
+
+
+@tk.kernel
+def widened(a: tk.array2d[float], b: tk.array2d[float], out: tk.array2d[float], n: int):
+    wide = tk.cast(tk.tile_load(a, shape=(8, 8)), tk.float64)
+    tk.tile_store(out, tk.cast(wide * 2.0, tk.float32))
+
+
+def test_a_result_never_lies_on_part_of_an_operand():
+    """Element 0 of a wider result would overwrite element 1 of the operand before it is read."""
+    function, storage = lowered(widened)
+    for op in walk(function.body):
+        if op.builtin.name != "map_elements":
+            continue
+        operand, result = storage.buffers[next(op.inputs())], storage.buffers[op.results[0]]
+        apart = operand.offset + operand.size <= result.offset or result.offset + result.size <= operand.offset
+        assert apart or operand is result

@@ -62,6 +62,13 @@ def same_type(declared: Builtin, kinds: str = "iuf") -> None:
 def add(a: Number, b: Number) -> Number:
     """Add two numbers or tiles: integers wrap around, floats round to nearest.
 
+    Args:
+        a: A number or tile.
+        b: Another of its dtype, of the same shape where both are tiles.
+
+    Returns:
+        A number of that dtype, or a tile where one of them is.
+
     Example:
         >>> import tilekit as tk
         >>> tk.add(2, 3)
@@ -72,6 +79,13 @@ def add(a: Number, b: Number) -> Number:
 @elementwise("-", unify=("a", "b"))
 def sub(a: Number, b: Number) -> Number:
     """Subtract ``b`` from ``a``.
+
+    Args:
+        a: A number or tile.
+        b: Another of its dtype, of the same shape where both are tiles.
+
+    Returns:
+        A number of that dtype, or a tile where one of them is.
 
     Example:
         >>> import tilekit as tk
@@ -84,6 +98,13 @@ def sub(a: Number, b: Number) -> Number:
 def mul(a: Number, b: Number) -> Number:
     """Multiply two numbers or tiles: integers wrap around, floats round to nearest.
 
+    Args:
+        a: A number or tile.
+        b: Another of its dtype, of the same shape where both are tiles.
+
+    Returns:
+        A number of that dtype, or a tile where one of them is.
+
     Example:
         >>> import tilekit as tk
         >>> tk.mul(2, 3)
@@ -94,6 +115,13 @@ def mul(a: Number, b: Number) -> Number:
 @elementwise("/", unify=("a", "b"))
 def div(a: Number, b: Number) -> Number:
     """Divide: integers truncate toward zero (and give 0 for a divisor of 0), floats follow IEEE.
+
+    Args:
+        a: A number or tile.
+        b: Another of its dtype, of the same shape where both are tiles.
+
+    Returns:
+        A number of that dtype, or a tile where one of them is.
 
     Example:
         >>> import tilekit as tk
@@ -106,6 +134,13 @@ def div(a: Number, b: Number) -> Number:
 def floordiv(a: Number, b: Number) -> Number:
     """Divide and round toward minus infinity.
 
+    Args:
+        a: A number or tile.
+        b: Another of its dtype, of the same shape where both are tiles.
+
+    Returns:
+        A number of that dtype, or a tile where one of them is.
+
     Example:
         >>> import tilekit as tk
         >>> tk.floordiv(-7, 2)
@@ -116,6 +151,13 @@ def floordiv(a: Number, b: Number) -> Number:
 @elementwise("%", unify=("a", "b"))
 def mod(a: Number, b: Number) -> Number:
     """The remainder of truncating division: it has the sign of ``a``.
+
+    Args:
+        a: A number or tile.
+        b: Another of its dtype, of the same shape where both are tiles.
+
+    Returns:
+        A number of that dtype, or a tile where one of them is.
 
     Example:
         >>> import tilekit as tk
@@ -186,6 +228,12 @@ def _div_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
 def neg(x: Number) -> Number:
     """Change the sign.
 
+    Args:
+        x: A number or tile.
+
+    Returns:
+        Its dtype and shape.
+
     Example:
         >>> import tilekit as tk
         >>> tk.neg(2)
@@ -196,6 +244,12 @@ def neg(x: Number) -> Number:
 @elementwise("pos")
 def pos(x: Number) -> Number:
     """The number itself.
+
+    Args:
+        x: A number or tile.
+
+    Returns:
+        Its dtype and shape.
 
     Example:
         >>> import tilekit as tk
@@ -230,6 +284,13 @@ def _comparison(operator: str) -> Callable[..., Builtin]:
 def lt(a: Number, b: Number) -> Number:
     """Whether ``a < b``; false where one is NaN.
 
+    Args:
+        a: A number or tile.
+        b: Another of its dtype, of the same shape where both are tiles.
+
+    Returns:
+        A bool, or a tile of bools where one of them is a tile.
+
     Example:
         >>> import tilekit as tk
         >>> tk.lt(1, 2)
@@ -240,6 +301,13 @@ def lt(a: Number, b: Number) -> Number:
 @_comparison("<=")
 def le(a: Number, b: Number) -> Number:
     """Whether ``a <= b``; false where one is NaN.
+
+    Args:
+        a: A number or tile.
+        b: Another of its dtype, of the same shape where both are tiles.
+
+    Returns:
+        A bool, or a tile of bools where one of them is a tile.
 
     Example:
         >>> import tilekit as tk
@@ -252,6 +320,13 @@ def le(a: Number, b: Number) -> Number:
 def gt(a: Number, b: Number) -> Number:
     """Whether ``a > b``; false where one is NaN.
 
+    Args:
+        a: A number or tile.
+        b: Another of its dtype, of the same shape where both are tiles.
+
+    Returns:
+        A bool, or a tile of bools where one of them is a tile.
+
     Example:
         >>> import tilekit as tk
         >>> tk.gt(1, 2)
@@ -262,6 +337,13 @@ def gt(a: Number, b: Number) -> Number:
 @_comparison(">=")
 def ge(a: Number, b: Number) -> Number:
     """Whether ``a >= b``; false where one is NaN.
+
+    Args:
+        a: A number or tile.
+        b: Another of its dtype, of the same shape where both are tiles.
+
+    Returns:
+        A bool, or a tile of bools where one of them is a tile.
 
     Example:
         >>> import tilekit as tk
@@ -274,6 +356,13 @@ def ge(a: Number, b: Number) -> Number:
 def eq(a: Number, b: Number) -> Number:
     """Whether ``a`` equals ``b``; false where one is NaN.
 
+    Args:
+        a: A number or tile.
+        b: Another of its dtype, of the same shape where both are tiles.
+
+    Returns:
+        A bool, or a tile of bools where one of them is a tile.
+
     Example:
         >>> import tilekit as tk
         >>> tk.eq(1, 2)
@@ -284,6 +373,13 @@ def eq(a: Number, b: Number) -> Number:
 @_comparison("!=")
 def ne(a: Number, b: Number) -> Number:
     """Whether ``a`` differs from ``b``; true where one is NaN.
+
+    Args:
+        a: A number or tile.
+        b: Another of its dtype, of the same shape where both are tiles.
+
+    Returns:
+        A bool, or a tile of bools where one of them is a tile.
 
     Example:
         >>> import tilekit as tk

@@ -19,6 +19,14 @@ GROUP = "Conversion"
 def cast(a: Scalar | Tile, dtype: DTypeLike) -> Scalar | Tile:
     """Convert a number or a tile to another dtype: floats truncate to integers, integers wrap.
 
+    Args:
+        a: A number or tile.
+        dtype: The dtype. Floats become integers by truncation, the nearest limit beyond their range; anything but zero
+            is true.
+
+    Returns:
+        A number, or a new tile of that shape.
+
     Example:
         >>> import tilekit as tk
         >>> tk.cast(tk.float32(2.75), int)

@@ -202,3 +202,18 @@ log1p.reference(lambda x: in_double(np.log1p, x))
 sqrt.reference(lambda x: in_double(np.sqrt, x))
 cbrt.reference(lambda x: in_double(np.cbrt, x))
 pow.reference(lambda x, y: in_double(np.power, x, y))
+
+
+@exp.adjoint
+def _exp_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    return {"x": lambda: grad * exp(cx.widen(value("x")))}
+
+
+@log.adjoint
+def _log_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    return {"x": lambda: grad / cx.widen(value("x"))}
+
+
+@sqrt.adjoint
+def _sqrt_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    return {"x": lambda: grad / (sqrt(cx.widen(value("x"))) * 2.0)}

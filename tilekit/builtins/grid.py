@@ -141,6 +141,18 @@ def tid() -> Any:
 
     Raises:
         KernelValueError: more or fewer names than the launch has dimensions.
+
+    Example:
+        >>> import numpy as np, tilekit as tk
+        >>> @tk.kernel
+        ... def number(out: tk.array2d[int]):
+        ...     i, j = tk.tid()
+        ...     out[i, j] = 10 * i + j
+        >>> out = np.zeros((2, 3), np.int32)
+        >>> tk.launch(number, dim=(2, 3), outputs=[out])
+        >>> out
+        array([[ 0,  1,  2],
+               [10, 11, 12]], dtype=int32)
     """
     form = launch_form()
     axis = 0 if form.ndim == 1 else -1

@@ -17,6 +17,13 @@ BOOL = ScalarType(bool_)
 def logical_and(a: Number, b: Number) -> Number:
     """Whether both are true (not zero).
 
+    Args:
+        a: A number, bool or tile of them.
+        b: Another, of any dtype, and of the same shape where both are tiles.
+
+    Returns:
+        A bool, or a tile of bools where one of them is a tile.
+
     Example:
         >>> import tilekit as tk
         >>> tk.logical_and(True, False)
@@ -28,6 +35,13 @@ def logical_and(a: Number, b: Number) -> Number:
 def logical_or(a: Number, b: Number) -> Number:
     """Whether at least one is true (not zero).
 
+    Args:
+        a: A number, bool or tile of them.
+        b: Another, of any dtype, and of the same shape where both are tiles.
+
+    Returns:
+        A bool, or a tile of bools where one of them is a tile.
+
     Example:
         >>> import tilekit as tk
         >>> tk.logical_or(True, False)
@@ -38,6 +52,12 @@ def logical_or(a: Number, b: Number) -> Number:
 @elementwise("not", group=GROUP)
 def logical_not(x: Number) -> Number:
     """Whether a number is zero or false.
+
+    Args:
+        x: A number, bool or tile of them.
+
+    Returns:
+        A bool, or a tile of bools.
 
     Example:
         >>> import tilekit as tk

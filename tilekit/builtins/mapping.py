@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelTypeError, KernelValueError, operand
+from tilekit.builtins.stepwise import map_stepwise, runs_at_once
+from tilekit.errors import KernelConstantError, KernelTypeError, KernelValueError, operand
 from tilekit.ir.builtin import Builtin, builtin
 from tilekit.ir.context import active, building
 from tilekit.ir.core import Block, Value, make_op, map_operand
@@ -20,7 +21,7 @@ __all__ = ["tile_map"]
 GROUP = "Tile math"
 
 
-@builtin(group=GROUP, cooperative=True, reuses=("args",))
+@builtin(cooperative=True, reuses=("args",))
 def map_elements(args: Tiles, branches: bool = False) -> Tile:
     """Run a block for each element of the tiles among ``args``; scalars are the same for all."""
 
@@ -97,7 +98,12 @@ def map_function(op: Callable[..., Any], *args: Any) -> Any:
     key = _key_of(op, args, held) if isinstance(op, Builtin) else None
     block = _blocks.get(key) if key is not None else None
     if block is None:
-        block = _trace_element(op, args, held)
+        try:
+            block = _trace_element(op, args, held)
+        except KernelConstantError:
+            if not runs_at_once():
+                raise
+            return map_stepwise(OPERATORS["resolve"](op) if "resolve" in OPERATORS else op, args, "tile_map")
         if key is not None and not any(inner.blocks for inner in block.ops):
             _blocks[key] = block
     else:
@@ -110,7 +116,7 @@ def map_function(op: Callable[..., Any], *args: Any) -> Any:
 def _trace_element(op: Callable[..., Any], args: tuple[Any, ...], held: dict[int, Any]) -> Block:
     function = OPERATORS["resolve"](op) if "resolve" in OPERATORS else op
     params = {key: Value(ScalarType(arg.dtype)) for key, arg in held.items()}
-    with building() as builder:
+    with building("tile_map") as builder:
         element = function(*(Scalar(params[id(arg)]) if id(arg) in params else arg for arg in args))
     yielded = element.datum if isinstance(element, Scalar) else constant(element)
     if yielded is None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilekit.builtins.memory import GROUP, full_offset, spread, windows
 from tilekit.errors import KernelTypeError, KernelValueError
-from tilekit.ir.builtin import builtin
+from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.handles import Array, Tile
 from tilekit.ir.interpret import conform_elements, from_memory, to_memory
 from tilekit.ir.operands import Index
@@ -87,4 +87,9 @@ def _emit(cx: Any, results: Any, a: str, t: Any, offset: tuple[str, ...]) -> Non
             cx.line(f"{old.at(index)} = {inside} ? tk::atomic_add({address}, {t.at(index)}) : {t.element}{{}};")
 
 
-tile_atomic_add.has_no_adjoint("the gradient of an atomic update comes with a later release")
+@tile_atomic_add.adjoint
+def _adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    if grad is not None:
+        raise cx.refuse("what it returns depends on the order in which blocks run")
+    a, offset = cx.array("a"), value("offset")
+    return {"t": lambda: REGISTRY["tile_load"](a, cx.zeros("t").shape, offset)}

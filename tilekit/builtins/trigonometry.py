@@ -295,3 +295,22 @@ def _scaled(x: Any, factor: float) -> Any:
 
 degrees.reference(lambda x: _scaled(x, 180.0 / math.pi))
 radians.reference(lambda x: _scaled(x, math.pi / 180.0))
+
+
+@sin.adjoint
+def _sin_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    return {"x": lambda: grad * cos(cx.widen(value("x")))}
+
+
+@cos.adjoint
+def _cos_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    return {"x": lambda: -(grad * sin(cx.widen(value("x"))))}
+
+
+@tanh.adjoint
+def _tanh_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    def slope() -> Any:
+        t = tanh(cx.widen(value("x")))
+        return grad * (1.0 - t * t)
+
+    return {"x": slope}

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -51,6 +50,7 @@ from tilekit.ir.operands import (
     operand_of,
     shape_attribute,
 )
+from tilekit.ir.properties import Properties
 from tilekit.ir.types import ScalarType, TileType, Type, as_dtype, float64
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -70,54 +70,6 @@ LEADING: dict[str, tuple[str, ...]] = {
 }
 
 OPERAND_KINDS = (Kind.OPERAND, Kind.INDEX, Kind.TILES)
-
-
-@dataclass(eq=False)
-class Properties:
-    """What passes may ask of an op without knowing its name."""
-
-    group: str = "internal"
-    """The chapter of the reference that documents it; internal ones are not public."""
-    operator: str | None = None
-    """The Python operator, or step of the frontend, that means it."""
-    elementwise: bool = False
-    """Scalar arithmetic: applied to tiles, it is mapped over their elements."""
-    cooperative: bool = False
-    """All lanes of the block take part, so it must not stand under a per-lane condition."""
-    unify: tuple[str, ...] = ()
-    """Operands that must share one dtype."""
-    updates: str | None = None
-    """The tile operand that is rebound to the (first) result."""
-    reads: tuple[str, ...] = ()
-    """Array operands that are read."""
-    writes: tuple[str, ...] = ()
-    """Array operands that are written."""
-    atomics: tuple[str, ...] = ()
-    """Array operands that are updated atomically."""
-    side_effect: bool = False
-    """It does more than yield its results, so it is never dropped."""
-    ordered: bool = False
-    """Blocks that run it must run in order, as for printing."""
-    lane: bool = False
-    """The result differs between lanes whatever the operands."""
-    observes_lanes: bool = False
-    """A kernel that contains it depends on the number of lanes."""
-    per_lane: tuple[str, ...] = ()
-    """Operands of a cooperative op that may differ between lanes; ``lower`` gets the tile of their values."""
-    view: bool = False
-    """The result is other coordinates over the first operand's storage."""
-    contraction: tuple[str, ...] = ()
-    """The operands a, b, accumulator of a matrix product."""
-    linear_in: tuple[str, ...] = ()
-    """Operands in which the result is linear."""
-    reuses: tuple[str, ...] = ()
-    """Tile operands whose storage the result may take over."""
-    carries: bool = False
-    """A region whose results are what its blocks yield, one by one."""
-    moves: tuple[str, ...] = ()
-    """Operands of whose elements the result is made, without looking at them."""
-    uninitialized: bool = False
-    """The result holds nothing yet: reading it before a write is an error."""
 
 
 class Builtin(Properties):
@@ -287,16 +239,14 @@ class Builtin(Properties):
 
     def record(self, operands: Mapping[str, Any], attrs: Mapping[str, Any], blocks: tuple[Block, ...] = ()) -> Any:
         """Hand the op to the active context and wrap its results."""
-        if self.cooperative:
-            return together(lambda: self._record(operands, attrs, blocks), self.spelled)
-        return self._record(operands, attrs, blocks)
 
-    def _record(self, operands: Mapping[str, Any], attrs: Mapping[str, Any], blocks: tuple[Block, ...]) -> Any:
-        context: Context = active() or EAGER
-        types = self.result_types({name: type_of(o) for name, o in operands.items()}, attrs, blocks)
-        results = context.apply(self, operands, attrs, types, blocks)
-        wrapped = tuple(wrap(result) for result in results)
-        return wrapped[0] if len(wrapped) == 1 else wrapped or None
+        def run() -> Any:
+            context: Context = active() or EAGER
+            types = self.result_types({name: type_of(o) for name, o in operands.items()}, attrs, blocks)
+            wrapped = tuple(map(wrap, context.apply(self, operands, attrs, types, blocks)))
+            return wrapped[0] if len(wrapped) == 1 else wrapped or None
+
+        return together(run, self.spelled) if self.cooperative else run()
 
     # What passes ask of a builtin.
 

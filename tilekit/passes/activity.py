@@ -51,11 +51,13 @@ def _spread(block: Block, varied: set[Value]) -> None:
 
 def _spread_region(op: Op, varied: set[Value]) -> None:
     """Into the blocks of a region, and out of them."""
-    given = op.operands.get("init") if op.builtin.carries else tuple(op.operands.values())
+    given = _flat(op.operands.get("init") if op.builtin.carries else tuple(op.operands.values()))
     for block in op.blocks:
         params = carried_params(op, block) if op.builtin.carries else block.params
-        for param, operand in zip(params, _flat(given), strict=bool(params)):
-            if operand in varied and has_gradient(param.type):
+        paired = len(params) == len(given)
+        for i, param in enumerate(params):
+            sources = (given[i],) if paired else given  # else the op says which operand a parameter takes
+            if has_gradient(param.type) and any(source in varied for source in sources):
                 varied.add(param)
         _spread(block, varied)
         for result, yielded in zip(op.results, carried_results(op, block), strict=True):

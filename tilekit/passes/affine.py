@@ -46,7 +46,7 @@ class Affine:
         return self + -_as_affine(other)
 
     def __rsub__(self, other: Any) -> Affine:
-        return -self + other
+        return (-self).__add__(other)
 
     __radd__ = __add__
     __rmul__ = __mul__

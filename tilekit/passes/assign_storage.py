@@ -26,7 +26,18 @@ def assign_storage(fn: Function) -> Storage:
         for first, second in _may_share(op):
             if isinstance(first, Value) and isinstance(second, Value) and {first, second} <= classes.of.keys():
                 classes.try_join(first, second)
+    for op in ops:
+        _keep_apart(op, classes, liveness)
     return _layout(classes, liveness)
+
+
+def _keep_apart(op: Op, classes: _Classes, liveness: Liveness) -> None:
+    """A result takes over an operand's buffer whole or not at all; in part would overwrite it early."""
+    for name in op.builtin.reuses:
+        for operand in liveness.tiles(leaves(op.operands.get(name))):
+            for result in liveness.tiles(op.results):
+                if classes.of[operand] is not classes.of[result]:
+                    liveness.conflict(operand, (result,))
 
 
 def _must_share(op: Op) -> Iterator[tuple[Value, Value]]:

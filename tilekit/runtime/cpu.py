@@ -113,11 +113,11 @@ def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bo
 class CpuKernel:
     """A compiled kernel: packs arguments and runs blocks."""
 
-    def __init__(self, generated: Generated, library: Path, target: Target) -> None:
+    def __init__(self, generated: Generated, library: Path, target: Target, entry: str = ENTRY) -> None:
         self.generated = generated
         self.library = library
         self.block_dim = target.block_dim
-        self.entry: Callable[..., None] = Entry((ENTRY, ctypes.CDLL(str(library))))
+        self.entry: Callable[..., None] = Entry((entry, ctypes.CDLL(str(library))))
         self.types = {name: value.type for name, value in generated.function.params.items()}
         self._pack = struct.Struct(_LAUNCH + "".join(map(_format, self.types.values()))).pack
         self._tail = (*(1,) * (4 - target.ndim), target.ndim, target.block_dim)

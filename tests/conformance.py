@@ -1,0 +1,312 @@
+"""What every builtin must satisfy, as one base class: a family's test file lists cases and inherits the checks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, ClassVar
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.compiled import Library
+from tests.passes.finite_differences import compare_with_differences
+from tilekit.codegen.target import Target
+from tilekit.errors import KernelNotImplementedError
+from tilekit.frontend.calls import resolve_call
+from tilekit.ir.builtin import REGISTRY, Builtin
+from tilekit.ir.context import Builder, LaunchForm, using
+from tilekit.ir.core import Function, Op, Value, walk
+from tilekit.ir.handles import Array, Scalar, Tile
+from tilekit.ir.interpret import HOST, interpret, look_up, run_op
+from tilekit.ir.types import DTYPES, ArrayType, DType, ScalarType, Type, as_dtype, bfloat16, float64
+from tilekit.ir.verify import verify
+from tilekit.passes import run_pipeline
+from tilekit.passes.differentiate import differentiate
+from tilekit.runtime.cpu import generate
+
+Bound = Callable[[Mapping[str, Any]], Any]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """An operand of a case: a tile, a scalar or an array."""
+
+    kind: str
+    dtype: DType
+    shape: tuple[int, ...] = ()
+    data: Any = "normal"
+    """How its elements are chosen: see ``make_data``; or the elements themselves."""
+
+
+def tile(dtype: Any, *shape: int, data: Any = "normal") -> Spec:
+    return Spec("tile", DTYPES[dtype] if isinstance(dtype, str) else as_dtype(dtype), shape, data)
+
+
+def scalar(dtype: Any, value: Any = "normal") -> Spec:
+    return Spec("scalar", DTYPES[dtype] if isinstance(dtype, str) else as_dtype(dtype), (), value)
+
+
+def array(dtype: Any, *shape: int, data: Any = "normal") -> Spec:
+    return Spec("array", DTYPES[dtype] if isinstance(dtype, str) else as_dtype(dtype), shape, data)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One use of a builtin: its operands, its attributes, and how it is called."""
+
+    builtin: str
+    id: str
+    operands: Mapping[str, Spec]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    call: Callable[..., Any] | None = None
+    """A function of the operands and arguments to trace; by default the builtin itself."""
+    bound: Bound | None = None
+    """How far compiled results may be from the reference, of the data by operand; by default not at all."""
+    outputs: tuple[str, ...] = ()
+    """Operands whose contents after the call are results too: arrays written, tiles updated."""
+    expected: Callable[..., Any] | None = None
+    """What the first result is, from the data of the operands, written without tilekit."""
+    smooth: bool = True
+    """Whether finite differences are meaningful at the data."""
+
+    def __str__(self) -> str:
+        return f"{self.builtin}-{self.id}"
+
+    @property
+    def declared(self) -> Builtin:
+        return REGISTRY[self.builtin]
+
+    def data(self) -> dict[str, Any]:
+        """The data of the operands, the same at each call."""
+        rng = np.random.default_rng(11)
+        return {name: make_data(spec, rng) for name, spec in self.operands.items()}
+
+    def in_float64(self) -> Case:
+        def widen(spec: Spec) -> Spec:
+            return replace(spec, dtype=float64) if spec.dtype.is_float else spec
+
+        changed = {name: float64 for name, v in self.arguments.items() if _is_float_dtype(v)}
+        operands = {name: widen(spec) for name, spec in self.operands.items()}
+        return replace(self, operands=operands, arguments={**self.arguments, **changed})
+
+
+def _is_float_dtype(value: Any) -> bool:
+    return isinstance(value, DType) and value.is_float
+
+
+def memory_dtype(dtype: DType) -> np.dtype[Any]:
+    """The NumPy dtype of an array's memory."""
+    return np.dtype(ml_dtypes.bfloat16) if dtype is bfloat16 else dtype.numpy
+
+
+def make_data(spec: Spec, rng: np.random.Generator) -> Any:
+    """Elements: ``"normal"``, ``"positive"``, ``"special"`` (zeros, infinities, NaN, extremes) or ``"index"``."""
+    dtype, numpy = spec.dtype, memory_dtype(spec.dtype)
+    if not isinstance(spec.data, str):
+        found = np.broadcast_to(np.asarray(spec.data), spec.shape)
+    elif dtype.kind == "b":
+        found = rng.integers(0, 2, spec.shape)
+    elif spec.data == "index":
+        found = np.arange(int(np.prod(spec.shape))).reshape(spec.shape) % 100
+    elif dtype.is_integer:
+        low = -20 if dtype.kind == "i" and spec.data != "positive" else 1
+        found = rng.integers(low, 21, spec.shape)
+        if spec.data == "special":
+            limits = np.iinfo(dtype.numpy)
+            found = rng.choice(
+                np.asarray([limits.min, limits.max, limits.max - 1, 0, 1, 2, 7], dtype.numpy), spec.shape
+            )
+    else:
+        found = rng.standard_normal(spec.shape)
+        found = np.abs(found) + 0.5 if spec.data == "positive" else found
+        if spec.data == "special":
+            limits = ml_dtypes.finfo(numpy)
+            special = [0.0, -0.0, np.inf, -np.inf, np.nan, float(limits.max), float(limits.tiny), -1.5, 2.0, 3.0]
+            found = rng.choice(np.asarray(special), spec.shape)
+    with np.errstate(all="ignore"):
+        values = np.asarray(found).astype(numpy)
+    if spec.kind == "scalar":
+        return values.astype(dtype.numpy)[()]  # bfloat16 numbers are held in float32
+    return np.ascontiguousarray(values)
+
+
+@dataclass
+class Built:
+    """A case as a function, with the arrays that its results are stored to."""
+
+    function: Function
+    results: dict[str, Type]
+
+    def arrays(self) -> dict[str, Any]:
+        return {n: np.zeros(t.shape, memory_dtype(t.dtype)) for n, t in self.results.items()}  # type: ignore[union-attr]
+
+
+@cache
+def _build(key: int) -> Built:
+    case = _cases[key]
+    params: dict[str, Value] = {}
+    builder = Builder(form=LaunchForm())
+    results: dict[str, Type] = {}
+
+    def store(handle: Any) -> None:
+        kept = handle if isinstance(handle, Tile) else REGISTRY["tile_full"](1, handle, handle.dtype)
+        name = f"result{len(results)}"
+        results[name] = kept.type
+        params[name] = Value(ArrayType(kept.dtype, kept.ndim), name)
+        REGISTRY["tile_store"](Array(params[name], name), kept)
+
+    with using(builder):
+        given = {name: _handle(name, spec, params) for name, spec in case.operands.items()}
+        run = resolve_call(case.call) if case.call is not None else case.declared
+        found = run(**given, **case.arguments)
+        for handle in found if isinstance(found, tuple) else (found,):
+            if isinstance(handle, Tile | Scalar):
+                store(handle)
+        for name in case.outputs:
+            if isinstance(given[name], Tile):
+                store(given[name])
+    return Built(Function(case.builtin, params, builder.block(())), results)
+
+
+_cases: dict[int, Case] = {}
+
+
+def build(case: Case) -> Built:
+    """The function that loads the operands, uses the builtin and stores the results."""
+    _cases[id(case)] = case
+    return _build(id(case))
+
+
+def _handle(name: str, spec: Spec, params: dict[str, Value]) -> Any:
+    if spec.kind == "scalar":
+        params[name] = Value(ScalarType(spec.dtype), name)
+        return Scalar(params[name])
+    params[name] = Value(ArrayType(spec.dtype, len(spec.shape)), name)
+    held = Array(params[name], name)
+    return held if spec.kind == "array" else REGISTRY["tile_load"](held, spec.shape)
+
+
+def interpreted(case: Case, function: Function | None = None) -> dict[str, Any]:
+    """What the results are by the reference rules."""
+    built, data = build(case), case.data()
+    arrays = built.arrays()
+    interpret(function or built.function, {**data, **arrays})
+    return {**arrays, **{name: data[name] for name in case.outputs if case.operands[name].kind == "array"}}
+
+
+def assert_same_bits(got: Any, want: Any, name: str) -> None:
+    """Equal bit for bit, but for the payload and sign of a NaN."""
+    got, want = np.asarray(got), np.asarray(want)
+    assert got.dtype == want.dtype and got.shape == want.shape
+    if got.dtype.kind == "f" or got.dtype == ml_dtypes.bfloat16:
+        wide = [np.asarray(x, np.float64) for x in (got, want)]
+        np.testing.assert_array_equal(*wide, err_msg=name)
+        signs = [np.signbit(x) & ~np.isnan(x) for x in wide]
+        np.testing.assert_array_equal(*signs, err_msg=f"{name}: signs")
+    else:
+        np.testing.assert_array_equal(got, want, err_msg=name)
+
+
+def cases_of(module: str) -> list[Case]:
+    """The cases of every conformance class of a test module."""
+    classes = [c for c in vars(sys.modules[module]).values() if isinstance(c, type) and issubclass(c, Conformance)]
+    return [case for found in classes if found is not Conformance for case in found.cases]
+
+
+@cache
+def library_of(module: str) -> tuple[Library, dict[int, int]]:
+    cases = cases_of(module)
+    return Library([build(case).function for case in cases]), {id(case): i for i, case in enumerate(cases)}
+
+
+def target_ops(case: Case) -> list[Op]:
+    return [op for op in walk(build(case).function.body) if op.builtin.name == case.builtin]
+
+
+class Conformance:
+    """A test class with ``cases``; each check below runs on each case."""
+
+    cases: ClassVar[list[Case]] = []
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if "case" in metafunc.fixturenames:
+            metafunc.parametrize("case", type(self).cases, ids=str)
+        if "family" in metafunc.fixturenames:
+            first = {case.builtin: case for case in reversed(type(self).cases)}
+            metafunc.parametrize("family", list(first.values()), ids=str)
+
+    def test_the_case_uses_the_builtin(self, case: Case) -> None:
+        assert target_ops(case)
+        verify(build(case).function)
+
+    def test_result_rule_agrees_with_reference(self, case: Case) -> None:
+        """Also before results are brought into the type that the rule says."""
+        built, data = build(case), {**case.data(), **build(case).arrays()}
+        env = {value: data[name] for name, value in built.function.params.items()}
+        for op in built.function.body.ops:
+            tiles_or_numbers = not any(isinstance(value.type, ArrayType) for value in op.results)
+            if op.builtin.name == case.builtin and not op.blocks and op.results and tiles_or_numbers:
+                inputs = {name: look_up(operand, env) for name, operand in op.operands.items()}
+                types = tuple(value.type for value in op.results)
+                with np.errstate(all="ignore"):
+                    raw = op.builtin.apply("reference", inputs, op.attrs, machine=HOST, blocks=(), types=types)
+                for found, type in zip(raw if isinstance(raw, tuple) else (raw,), types, strict=True):
+                    assert np.shape(found) == getattr(type, "shape", ())
+                    assert np.asarray(found).dtype.kind == type.dtype.numpy.kind
+            run_op(op, env, HOST)
+
+    def test_passes_keep_the_meaning(self, case: Case) -> None:
+        lowered, _ = run_pipeline(build(case).function, Target())
+        before, after = interpreted(case), interpreted(case, lowered)
+        for name, value in before.items():
+            assert_same_bits(after[name], value, name)
+
+    def test_compiled_code_agrees_with_reference(self, case: Case) -> None:
+        library, numbers = library_of(type(self).__module__)
+        want, data = interpreted(case), case.data()
+        got = build(case).arrays()
+        library.run(numbers[id(case)], {**data, **got})
+        got.update({name: data[name] for name in want if name in data})
+        for name, value in want.items():
+            if case.bound is None:
+                assert_same_bits(got[name], value, name)
+            else:
+                exact, wide = np.asarray(got[name], np.float64), np.asarray(value, np.float64)
+                error = np.where((exact == wide) | (np.isnan(exact) & np.isnan(wide)), 0.0, np.abs(exact - wide))
+                assert (error <= case.bound(case.data())).all(), f"{name}: off by {error.max()}"
+
+    def test_reference_is_what_is_expected(self, case: Case) -> None:
+        """Against the case's own formula; a case without one is its builtin's plain meaning in NumPy."""
+        if case.expected is None:
+            return
+        found = next(iter(interpreted(case).values()))
+        with np.errstate(all="ignore"):
+            want = case.expected(**{**case.data(), **case.arguments})
+        np.testing.assert_array_equal(np.asarray(found, np.float64), np.asarray(want, np.float64).reshape(found.shape))
+
+    def test_adjoint_agrees_with_finite_differences(self, case: Case) -> None:
+        """Every float operand is perturbed; a builtin without an adjoint must refuse, not answer zero."""
+        wide = case.in_float64()
+        function = build(wide).function
+        given = [value.type for op in target_ops(wide) for value in op.inputs()]
+        results = [value.type for op in target_ops(wide) for value in op.results]
+        flows = any(t.dtype.is_float for t in given) and any(t.dtype.is_float for t in results)
+        if flows and not case.declared.has("adjoint"):
+            with pytest.raises(KernelNotImplementedError, match="cannot differentiate"):
+                differentiate(function)
+            return
+        seeds = [name for name, type in build(wide).results.items() if type.dtype.is_float]
+        seeds += [name for name in case.outputs if wide.operands[name].kind == "array"]
+        if seeds and case.smooth:
+            compare_with_differences(function, {**wide.data(), **build(wide).arrays()}, tuple(seeds))
+
+    def test_ir_and_code(self, family: Case, golden: Callable[[str, str], None]) -> None:
+        """The first case of each builtin after the passes, and what is compiled of it; without lines of test files."""
+        generated = generate(build(family).function, Target())
+        code = generated.source[generated.source.index("struct Params") :].splitlines()
+        kept = "\n".join(line for line in code if not line.startswith("#line"))
+        golden(f"{generated.function}\n{kept}\n", f"{family.builtin}.txt")

@@ -1,0 +1,53 @@
+"""What a builtin tells the passes about itself: a closed list, so that no pass knows an op by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(eq=False)
+class Properties:
+    """What passes may ask of an op without knowing its name."""
+
+    group: str = "internal"
+    """The chapter of the reference that documents it; internal ones are not public."""
+    operator: str | None = None
+    """The Python operator, or step of the frontend, that means it."""
+    elementwise: bool = False
+    """Scalar arithmetic: applied to tiles, it is mapped over their elements."""
+    cooperative: bool = False
+    """All lanes of the block take part, so it must not stand under a per-lane condition."""
+    unify: tuple[str, ...] = ()
+    """Operands that must share one dtype."""
+    updates: str | None = None
+    """The tile operand that is rebound to the (first) result."""
+    reads: tuple[str, ...] = ()
+    """Array operands that are read."""
+    writes: tuple[str, ...] = ()
+    """Array operands that are written."""
+    atomics: tuple[str, ...] = ()
+    """Array operands that are updated atomically."""
+    side_effect: bool = False
+    """It does more than yield its results, so it is never dropped."""
+    ordered: bool = False
+    """Blocks that run it must run in order, as for printing."""
+    lane: bool = False
+    """The result differs between lanes whatever the operands."""
+    observes_lanes: bool = False
+    """A kernel that contains it depends on the number of lanes."""
+    per_lane: tuple[str, ...] = ()
+    """Operands of a cooperative op that may differ between lanes; ``lower`` gets the tile of their values."""
+    view: bool = False
+    """The result is other coordinates over the first operand's storage."""
+    contraction: tuple[str, ...] = ()
+    """The operands a, b, accumulator of a matrix product."""
+    linear_in: tuple[str, ...] = ()
+    """Operands in which the result is linear."""
+    reuses: tuple[str, ...] = ()
+    """Tile operands whose storage the result may take over."""
+    carries: bool = False
+    """A region whose results are what its blocks yield, one by one."""
+    moves: tuple[str, ...] = ()
+    """Operands of whose elements the result is made, without looking at them."""
+    uninitialized: bool = False
+    """The result holds nothing yet: reading it before a write is an error."""
