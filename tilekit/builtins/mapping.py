@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.builtins.stepwise import map_stepwise, runs_at_once
-from tilekit.errors import KernelConstantError, KernelTypeError, KernelValueError, operand
+from tilekit.errors import KernelTypeError, KernelValueError, operand
 from tilekit.ir.builtin import Builtin, builtin
 from tilekit.ir.context import building
 from tilekit.ir.core import Block, Value
@@ -100,8 +100,8 @@ def map_function(op: Callable[..., Any], *args: Any) -> Any:
     try:
         with building("tile_map") as builder:
             element = function(*(Scalar(params[id(arg)]) if id(arg) in params else arg for arg in args))
-    except KernelConstantError:
-        if not runs_at_once():
+    except KernelTypeError as error:
+        if not error.undecided or not runs_at_once():
             raise
         return map_stepwise(function, args, "tile_map")
     yielded = element.datum if isinstance(element, Scalar) else constant(element)
