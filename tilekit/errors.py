@@ -116,6 +116,10 @@ class KernelTypeError(TilekitError, TypeError):
     """Wrong kinds, dtypes or ranks of operands or arguments."""
 
 
+class KernelConstantError(KernelTypeError):
+    """A run-time value where only a compile-time constant can stand."""
+
+
 class KernelValueError(TilekitError, ValueError):
     """Operands or arguments of the right kind with values or shapes that do not fit."""
 

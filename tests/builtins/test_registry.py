@@ -45,7 +45,7 @@ def test_declarations_are_complete(name: str) -> None:
         assert set(names) <= set(declared.operand_names)
 
 
-FUNCTIONS = [item for item in public.documented() if callable(getattr(tk, item.name))]
+FUNCTIONS = [item for item in public.documented() if item.parameters is not None]
 
 
 @pytest.mark.parametrize("item", FUNCTIONS, ids=lambda item: item.name)

@@ -14,6 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tilekit.errors import KernelSyntaxError, Location
+from tilekit.frontend.freshness import is_stale
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,14 @@ def read_source(function: FunctionType) -> Source:
             f"the source of {function.__name__!r} is not available; define kernels in a file, a notebook cell or the "
             "interactive prompt, not through exec() or python -c"
         ) from None
-    return _parsed(function, file, "".join(lines), first)
+    text = "".join(lines)
+    if is_stale(function, file):
+        raise KernelSyntaxError(
+            f"the source of {function.__name__!r} was changed after it was imported; import it again, for example with "
+            "importlib.reload",
+            Location(file, first, function=function.__name__),
+        )
+    return _parsed(function, file, text, first)
 
 
 def _parsed(function: FunctionType, file: str, text: str, first: int) -> Source:
@@ -165,10 +173,32 @@ def _place(code: CodeType, instruction: int, line: int) -> Location:
     return Location(code.co_filename, start or line, column or 0, end_column or 0, _codes[id(code)][1])
 
 
+_located: dict[tuple[int, ...], Location | None] = {}
+_outermost: set[int] = set()
+
+
+def outermost(function: Any) -> None:
+    """Note that what called ``function`` is no part of a kernel."""
+    _outermost.add(id(function.__code__))
+
+
 def locate(frame: FrameType | None = None) -> Location | None:
     """The innermost place in a user's kernel that the current call stems from, with the helpers it came through."""
     frame = frame or sys._getframe(1)
-    return _chain(_frames(frame))
+    frames = []
+    key: list[int] = []
+    while frame is not None:
+        code = id(frame.f_code)
+        if code in _codes:
+            frames.append((frame.f_code, frame.f_lasti, frame.f_lineno))
+            key += code, frame.f_lasti
+        elif code in _outermost:
+            break
+        frame = frame.f_back
+    place = tuple(key)
+    if place not in _located:
+        _located[place] = _chain(iter(frames))
+    return _located[place]
 
 
 def called_by_kernel() -> bool:
@@ -179,13 +209,6 @@ def called_by_kernel() -> bool:
             return False
         frame = frame.f_back
     return frame is not None
-
-
-def _frames(frame: FrameType | None) -> Iterator[tuple[CodeType, int, int]]:
-    while frame is not None:
-        if id(frame.f_code) in _codes:
-            yield frame.f_code, frame.f_lasti, frame.f_lineno
-        frame = frame.f_back
 
 
 def _chain(frames: Iterator[tuple[CodeType, int, int]]) -> Location | None:

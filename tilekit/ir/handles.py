@@ -12,7 +12,14 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from tilekit.errors import KernelIndexError, KernelNameError, KernelTypeError, Location, UninitializedError
+from tilekit.errors import (
+    KernelConstantError,
+    KernelIndexError,
+    KernelNameError,
+    KernelTypeError,
+    Location,
+    UninitializedError,
+)
 from tilekit.ir.context import Builder, Concrete, Datum, active, fail, together
 from tilekit.ir.types import ArrayType, ScalarType, TileType, Type
 from tilekit.ir.views import ViewMap
@@ -89,7 +96,7 @@ class Scalar(Arithmetic):
     def _known(self, wanted: str) -> Any:
         if isinstance(self.datum, Concrete):
             return self.datum.data
-        raise fail(KernelTypeError(f"a run-time {self.dtype.name} {wanted}"))
+        raise fail(KernelConstantError(f"a run-time {self.dtype.name} {wanted}"))
 
     def __bool__(self) -> bool:
         return bool(self._known(_NO_BOOL))
@@ -296,6 +303,11 @@ class Tile(Arithmetic):
         self._set(updated._datum)
 
     def _set(self, datum: Datum) -> None:
+        context = active()
+        if isinstance(context, Builder) and context.element:
+            raise fail(
+                KernelTypeError(f"{context.element}(): op is run for single elements and cannot write to a tile")
+            )
         if self.base._twins:
             self._part()
         self.base._datum = datum
