@@ -300,7 +300,7 @@ def test_what_would_be_wrong_is_refused() -> None:
     lines = re.findall("line ([0-9]+)", refused(reads_and_writes, "a", n=1))
     assert int(lines[1]) == int(lines[0]) + 1
     assert refused(counts, n=2).startswith("cannot differentiate through while_loop: how often it runs")
-    assert refused(remainder) == "cannot differentiate through %: it has no adjoint yet | y = x % 2.0"
+    assert refused(remainder) == "cannot differentiate through '%': it has no adjoint yet | y = x % 2.0"
 
 
 def test_what_does_not_matter_is_not_refused() -> None:

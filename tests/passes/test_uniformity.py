@@ -99,6 +99,21 @@ def by_point(a: tk.array1d[float]):
         tk.tile_store(a, tk.tile_zeros(shape=4))
 
 
+@tk.kernel
+def mapped_with_lane(a: tk.array1d[float]):
+    _i, lane = tk.tid()
+    x = tk.float32(lane)
+    tk.tile_store(a, tk.tile_map(lambda v: v + x, tk.tile_zeros(shape=4)))
+
+
+@tk.kernel
+def after_return(a: tk.array1d[float]):
+    _i, lane = tk.tid()
+    if lane > 2:
+        return
+    tk.tile_store(a, tk.tile(1.0))
+
+
 def refused(kernel, *arguments, tiled=True):
     """The error's line and message, lines counted from the kernel's def."""
     launch = tk.launch_tiled if tiled else tk.launch
@@ -120,6 +135,7 @@ def refused(kernel, *arguments, tiled=True):
         (load_in_loop, (), 3, (2, "for k in range(lane):"), 1),
         (load_in_while, (), 4, (3, "while n > 0:"), 1),
         (carried_condition, (), 5, (4, "if x > 3:"), 1),
+        (after_return, (), 4, (2, "if lane > 2:"), 1),
         (untiled_condition, (), 3, (2, "if tk.untile(t) > 0.0:"), 2),
     ],
 )
@@ -150,7 +166,8 @@ def test_a_tile_chosen_by_lanes():
     [
         (offset_of_lane, 2, "tile_store: offset must be the same for all lanes of the block"),
         (value_of_lane, 2, "tile_full: value must be the same for all lanes of the block"),
-        (scaled_by_lane, 2, "map_elements: args must be the same for all lanes of the block"),
+        (scaled_by_lane, 2, "'tk.tile_zeros(shape=4) * tk.float32(lane)': args must be the same for all lanes"),
+        (mapped_with_lane, 3, "'tk.tile_map(lambda v: v + x, tk.tile_zeros(shape=4))': what its function uses must be"),
         (view_of_lane, 3, "tile_store: t must be the same for all lanes of the block"),
     ],
 )

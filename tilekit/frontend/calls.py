@@ -7,6 +7,7 @@ import builtins
 import functools
 import math
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -287,7 +288,16 @@ def _cell_value(cell: Any) -> Any:
 
 
 _rewritten: dict[Any, Rewritten] = {}
-_stack: list[Any] = []
+
+
+class _Inlining(threading.local):
+    """The helpers that the calling thread is inlining, the innermost last."""
+
+    def __init__(self) -> None:
+        self.codes: list[CodeType] = []
+
+
+_inlining = _Inlining()
 
 
 def rewritten(function: FunctionType) -> Rewritten:
@@ -316,18 +326,19 @@ def inlined(function: FunctionType) -> Callable[..., Any]:
             if any(map(is_traced, args)) or any(map(is_traced, kwargs.values())):
                 raise error if isinstance(error, TilekitError) else KernelSyntaxError(str(error)) from None
             return function(*args, **kwargs)
-        if _stack.count(function.__code__) >= MAX_DEPTH or len(_stack) > 4 * MAX_DEPTH:
+        stack = _inlining.codes
+        if stack.count(function.__code__) >= MAX_DEPTH or len(stack) > 4 * MAX_DEPTH:
             raise fail(
                 KernelNotImplementedError(
                     f"{function.__name__!r} calls itself without end; kernels cannot recurse on run-time values"
                 )
             )
-        _stack.append(function.__code__)
+        stack.append(function.__code__)
         try:
             with joins.entering():
                 return form.bind(function, Tracing())(*args, **kwargs)
         finally:
-            _stack.pop()
+            stack.pop()
 
     call.inlines = function  # type: ignore[attr-defined]
     return call

@@ -183,13 +183,20 @@ def _line(op: Op) -> str:
     return f" at line {op.location.line}" + (f" ({text})" if text else "")
 
 
+def _name(op: Op) -> str:
+    """An op as its user wrote it: by its name, or where another one stands in the source, as that reads."""
+    place = op.location
+    text = place.source_line()[place.column : place.end_column] if place is not None else ""
+    return op.builtin.spelled if not text or op.builtin.spelled in text else f"'{text}'"
+
+
 def _what(op: Op) -> str:
     return "loop" if any(block.params for block in op.blocks) or len(op.blocks) == 1 else "condition"
 
 
 def _under_condition(op: Op, under: Op, cause: Op) -> KernelValueError:
     return KernelValueError(
-        f"{op.builtin.spelled}: all lanes of the block take part, but it stands in the {_what(under)}{_line(under)}, "
+        f"{_name(op)}: all lanes of the block take part, but it stands in the {_what(under)}{_line(under)}, "
         f"which differs between lanes because of the value{_line(cause)}; move it out, or make the {_what(under)} the "
         "same for all lanes",
         op.location,
@@ -198,7 +205,7 @@ def _under_condition(op: Op, under: Op, cause: Op) -> KernelValueError:
 
 def _different_operand(op: Op, name: str, cause: Op) -> KernelValueError:
     return KernelValueError(
-        f"{op.builtin.spelled}: {name} must be the same for all lanes of the block, but it depends on the value"
+        f"{_name(op)}: {name} must be the same for all lanes of the block, but it depends on the value"
         f"{_line(cause)}; use tk.tile(x) to make a tile of one value a lane",
         op.location,
     )
