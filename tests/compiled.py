@@ -22,8 +22,9 @@ from tilekit.runtime.toolchain import Toolchain, find_toolchain
 class Library:
     """Functions compiled together; each is run like a kernel of its own."""
 
-    def __init__(self, functions: Sequence[Function], toolchain: Toolchain | None = None) -> None:
-        self.generated = [cpu.generate(function, Target()) for function in functions]
+    def __init__(self, functions: Sequence[Function], toolchain: Toolchain | None = None, ndim: int = 1) -> None:
+        self.target = Target(ndim=ndim)
+        self.generated = [cpu.generate(function, self.target) for function in functions]
         includes: dict[str, None] = {}
         parts = []
         for number, generated in enumerate(self.generated):
@@ -40,7 +41,7 @@ class Library:
     def run(self, number: int, arguments: Mapping[str, Any], grid: tuple[int, ...] = (1,)) -> None:
         """Run one function over a grid; arrays are written in place."""
         generated = self.generated[number]
-        kernel = cpu.CpuKernel(generated, self.path, Target(), entry=f"{ENTRY}_{number}")
+        kernel = cpu.CpuKernel(generated, self.path, self.target, entry=f"{ENTRY}_{number}")
         values: list[Any] = []
         for name, value in generated.function.params.items():
             given = arguments[name]

@@ -26,6 +26,7 @@ from tilekit.ir.types import DTYPES, ArrayType, DType, ScalarType, Type, as_dtyp
 from tilekit.ir.verify import verify
 from tilekit.passes import run_pipeline
 from tilekit.passes.differentiate import differentiate
+from tilekit.runtime.cpu import generate
 
 Bound = Callable[[Mapping[str, Any]], Any]
 
@@ -234,6 +235,9 @@ class Conformance:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "case" in metafunc.fixturenames:
             metafunc.parametrize("case", type(self).cases, ids=str)
+        if "family" in metafunc.fixturenames:
+            first = {case.builtin: case for case in reversed(type(self).cases)}
+            metafunc.parametrize("family", list(first.values()), ids=str)
 
     def test_the_case_uses_the_builtin(self, case: Case) -> None:
         assert target_ops(case)
@@ -299,3 +303,11 @@ class Conformance:
         seeds += [name for name in case.outputs if wide.operands[name].kind == "array"]
         if seeds and case.smooth:
             compare_with_differences(function, {**wide.data(), **build(wide).arrays()}, tuple(seeds))
+
+    def test_ir_and_code(self, family: Case, golden: Callable[[str, str], None]) -> None:
+        """The first case of each builtin after the passes, and what is compiled of it; without lines of test files."""
+        generated = generate(build(family).function, Target())
+        lines = generated.source.splitlines()
+        start, end = lines.index("    const tk::Team team;"), lines.index("    return true;")
+        body = "\n".join(line for line in lines[start + 2 : end] if not line.startswith("#line"))
+        golden(f"{generated.function}\n{body}\n", f"{family.builtin}.txt")

@@ -115,6 +115,9 @@ class KernelSyntaxError(TilekitError, SyntaxError):
 class KernelTypeError(TilekitError, TypeError):
     """Wrong kinds, dtypes or ranks of operands or arguments."""
 
+    undecided = False
+    """Python asked for a number that is only known at run time."""
+
 
 class KernelValueError(TilekitError, ValueError):
     """Operands or arguments of the right kind with values or shapes that do not fit."""

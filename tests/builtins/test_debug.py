@@ -227,7 +227,7 @@ def prints_tile(x: tk.array1d[float], out: tk.array1d[float]):
     [
         (constant_assert, KernelAssertionError, "1 dimensions"),
         (constant_assert_of_value, KernelAssertionError, "1 dimensions, <scalar f32>"),
-        (wrong_format, KernelValueError, "a f32 takes no format 'd'"),
+        (wrong_format, KernelValueError, "a float32 takes no format 'd'"),
         (tile_format, KernelTypeError, "a tile<2xf32> takes no format '.2f'; format its elements"),
         (prints_array, KernelTypeError, "an array1d<f32> cannot be printed as a whole"),
         (run_time_sep, KernelTypeError, r"print\(\): sep must be a compile-time string, got a float32"),

@@ -249,7 +249,7 @@ def one_minimum(n: tk.array1d[int], x: tk.array1d[float]):
         (int_sine, "sin needs floats, got an int32"),
         (float_bits, "'&' needs bools or integers, got a float32"),
         (int_power, r"'\*\*' needs floats, got an int32"),
-        (mixed_min, "min needs one dtype: x\[0\] is float32 but n\[0\] is int32; cast one of them"),
+        (mixed_min, r"min needs one dtype: x\[0\] is float32 but n\[0\] is int32; cast one of them"),
         (math_gamma, "math.gamma is not available on a kernel's run-time values"),
         (rounded_to_digits, r"round\(\) in a kernel takes one number"),
         (int_of_tile, r"convert the tile with tk.tile_astype\(t, tk.int32\)"),

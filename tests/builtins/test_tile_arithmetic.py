@@ -171,13 +171,43 @@ def test_atomic_adds_give_the_old_values_and_drop_what_is_outside(i):
     assert np.array_equal(k, count) and np.array_equal(h, half) and np.array_equal(b, brain)
 
 
+@tk.kernel
+def reaching_out(a: tk.array2d[float], b: tk.array2d[float], x: tk.array2d[float], y: tk.array2d[float]):
+    t, u = tk.tile_load(a, shape=(6, 8)), tk.tile_load(b, shape=(6, 8))
+    tk.tile_store(x, tk.tile_map(lambda p: p * u[0, 0] + b[1, 2] if p > 0.0 else u[-1, 1], t))
+    tk.tile_store(y, tk.tile_map(lambda p: 1.5, t))
+    tk.tile_store(y, tk.tile_map(lambda p: p - t[0, 0], t), offset=(6, 0))
+
+
+def test_functions_of_elements_see_the_kernels_values():
+    x, y = run(reaching_out, [A, B], [out(6, 8), out(12, 8)])
+    assert np.array_equal(x, np.where(A > 0, A * B[0, 0] + B[1, 2], B[-1, 1]))
+    assert np.array_equal(y[:6], np.full((6, 8), np.float32(1.5)))
+    assert np.array_equal(y[6:], A - A[0, 0])
+
+
+@tk.kernel
+def writing(a: tk.array2d[float], x: tk.array2d[float]):
+    t, u = tk.tile_load(a, shape=(6, 8)), tk.tile_zeros(shape=(6, 8))
+    tk.tile_store(x, tk.tile_map(lambda p: u.__setitem__((0, 0), p), t))
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_functions_of_elements_cannot_write_to_tiles(device):
+    with pytest.raises(
+        KernelTypeError, match=r"tile_map\(\): op is run for single elements and cannot write to a tile"
+    ):
+        tk.launch_tiled(writing, dim=1, inputs=[A], outputs=[out(6, 8)], device=device)
+
+
 T, WHOLE = tk.tile_zeros(shape=(4, 6)), tk.tile_zeros(shape=(4, 6), dtype=int)
 
 
 @pytest.mark.parametrize(
     ("wrong", "error", "message"),
     [
-        (lambda: T + tk.tile_zeros(shape=(6, 4)), KernelValueError, r"'\+': the shapes differ: a is tile<4x6xf32> and b is tile<6x4"),
+        (lambda: T + tk.tile_zeros(shape=(6, 4)), KernelValueError,
+         r"'\+': the shapes differ: a is tile<4x6xf32> and b is tile<6x4"),
         (lambda: tk.tile_map(tk.add, T, T[0]), KernelValueError, r"the shapes differ: .*tk.tile_broadcast"),
         (lambda: T + WHOLE, KernelTypeError, r"'\+' needs one dtype: a is float32 but b is int32"),
         (lambda: WHOLE * 2.5, KernelTypeError, r"'\*' needs one dtype: a is int32 but b is a float"),

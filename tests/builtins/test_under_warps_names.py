@@ -20,7 +20,7 @@ def squared(x: float):
 
 @tk.kernel
 def scalars(x: wp.array(dtype=float), counts: wp.array(dtype=wp.int32), out: wp.array2d(dtype=wp.float32)):
-    i = tk.tid()
+    i = wp.tid()
     a = x[i]
     old = wp.atomic_add(counts, i % SIZE, 1)
     wp.atomic_max(counts, SIZE, old)
@@ -29,7 +29,7 @@ def scalars(x: wp.array(dtype=float), counts: wp.array(dtype=wp.int32), out: wp.
     out[i, 2] = wp.float32(wp.bit_count(wp.int32(7) & i)) + wp.min(a, 0.0) + squared(a)
     out[i, 3] = wp.lerp(a, 2.0, 0.5) + wp.smoothstep(0.0, 1.0, a) + wp.sign(a) + wp.round(a)
     out[i, 4] = wp.static(7 / 2) + wp.copysign(1.0, a) + wp.inf * 0.0
-    out[i, 5] = wp.mod(a, 2.0) + wp.neg(a) + wp.floordiv(a, 2.0) + float(wp.unot(i > 1))
+    out[i, 5] = wp.mod(a, 2.0) + wp.neg(a) + wp.floordiv(a, 2.0) + float(wp.unot(i > 1)) + wp.div_approx(a, 2.0)
     wp.expect_eq(i, i)
 
 
@@ -44,7 +44,7 @@ def in_warp(x: wp.array(dtype=float), counts: wp.array(dtype=wp.int32), out: wp.
     out[i, 2] = wp.float32(wp.bit_count(wp.int32(7) & i)) + wp.min(a, 0.0) + squared(a)
     out[i, 3] = wp.lerp(a, 2.0, 0.5) + wp.smoothstep(0.0, 1.0, a) + wp.sign(a) + wp.round(a)
     out[i, 4] = wp.static(7 / 2) + wp.copysign(1.0, a) + wp.inf * 0.0
-    out[i, 5] = wp.mod(a, 2.0) + wp.neg(a) + wp.floordiv(a, 2.0) + float(wp.unot(i > 1))
+    out[i, 5] = wp.mod(a, 2.0) + wp.neg(a) + wp.floordiv(a, 2.0) + float(wp.unot(i > 1)) + wp.div_approx(a, 2.0)
     wp.expect_eq(i, i)
 
 

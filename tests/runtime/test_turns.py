@@ -5,22 +5,16 @@ from __future__ import annotations
 import sys
 import threading
 import traceback
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tilekit as tk
+from tests.runtime.interpreting import line_of
 from tilekit.errors import KernelAssertionError, KernelIndexError, KernelValueError, UninitializedError
 from tilekit.runtime.turns import Arrival, Turns
 
 LANES = 6
-
-
-def line_of(text):
-    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
-    (found,) = [number for number, line in enumerate(lines, 1) if line.endswith(f"# {text}")]
-    return found
 
 
 def interpret(kernel, *arguments, dim=1):
@@ -52,7 +46,7 @@ def test_a_breakpoint_in_one_lane(monkeypatch):
     monkeypatch.setattr(sys, "breakpointhook", hook)
     out = np.zeros(LANES, np.int32)
     interpret(neighbours, out)
-    assert seen == [(line_of("a lane stops"), {"lane": "4", "mine": "16", "other": "25"}, 18)]
+    assert seen == [(line_of(__file__, "a lane stops"), {"lane": "4", "mine": "16", "other": "25"}, 18)]
     assert out.tolist() == [1, 4, 9, 16, 25, 0]
 
 
@@ -67,7 +61,7 @@ def test_what_a_lane_raises_ends_all(monkeypatch, kind):
         interpret(neighbours, np.zeros(LANES, np.int32))
     assert threading.active_count() == before
     lines = [entry.lineno for entry in traceback.extract_tb(caught.value.__traceback__) if entry.filename == __file__]
-    assert line_of("a lane stops") in lines
+    assert line_of(__file__, "a lane stops") in lines
     if kind is LookupError:
         assert caught.value.__notes__ == ["in block 0, lane 4 of kernel 'neighbours'"]
 
@@ -103,7 +97,7 @@ def test_errors_name_the_lane():
         "index 4 is out of bounds for axis 0 of a, which has extent 4, "
         "in block 0, lane 4 of kernel 'lane_reads_outside'"
     )
-    assert caught.value.location.line == line_of("outside for some lanes")
+    assert caught.value.location.line == line_of(__file__, "outside for some lanes")
     with pytest.raises(KernelAssertionError, match="too many lanes, in block 0, lane 5 of kernel"):
         interpret(lane_asserts, 5, out)
 
@@ -111,7 +105,7 @@ def test_errors_name_the_lane():
 def test_errors_of_what_lanes_do_together_name_none():
     with pytest.raises(UninitializedError, match=r"element \[3\] of a tile<6xi32>.*, in block 0 of kernel") as caught:
         interpret(lane_reads_unwritten, np.zeros(LANES, np.int32))
-    assert caught.value.location.line == line_of("one lane did not write")
+    assert caught.value.location.line == line_of(__file__, "one lane did not write")
 
 
 @tk.kernel

@@ -100,10 +100,9 @@ def _measure(arguments: argparse.Namespace, folder: Path) -> int:
     toolchain = find_toolchain()
     warp = _warp(folder)
     compiler = toolchain.version if toolchain else "no compiler"
-    print(f"{cpus.cpu_name()}, one thread; {platform.system()} {platform.machine()}")
-    print(
-        f"Python {platform.python_version()}; tilekit {version()} with {compiler}; Warp {installed_version('warp-lang')}"
-    )
+    system = f"{platform.system()} {platform.machine()}"
+    print(f"{cpus.cpu_name()}, one thread; {system}; Python {platform.python_version()}")
+    print(f"tilekit {version()} with {compiler}; Warp {installed_version('warp-lang')}")
     print(f"NumPy {np.__version__} with {_blas()}, {CORETYPE} {os.environ.get(CORETYPE, 'unset')}")
     correct = True
     with tk.config.scoped(cache_dir=folder / "tilekit"):

@@ -60,6 +60,9 @@ class Text:
     def __str__(self) -> str:
         return self.template.text(tuple(map(_known, self.values)))
 
+    def __repr__(self) -> str:
+        return "a text with run-time values"
+
 
 def _known(value: Scalar | Tile) -> Any:
     """The data of a value in the interpreter; the handle itself while a kernel is traced."""

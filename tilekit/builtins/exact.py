@@ -22,9 +22,19 @@ def fused(a: Any, b: Any, c: Any) -> Any:
     a, b, c = np.asarray(a), np.asarray(b), np.asarray(c)
     with np.errstate(all="ignore"):
         if a.dtype == b.dtype == c.dtype == np.float32:
-            # The product of two float32 is exact in float64; a sum rounded to odd there rounds to float32 as if once.
-            return add_to_odd(a.astype(np.float64) * b, c.astype(np.float64)).astype(np.float32)
+            return _fused_float32(a.astype(np.float64) * b, c.astype(np.float64))
         return _fused_float64(*np.broadcast_arrays(a.astype(np.float64), b.astype(np.float64), c.astype(np.float64)))
+
+
+def _fused_float32(product: Array, c: Array) -> Array:
+    """The sum of an exact product and a float32, both in float64, rounded once to float32."""
+    total = np.asarray(product + c)
+    halfway = total.view(np.int64) & ((1 << 29) - 1) == 1 << 28
+    # Between the midpoints of float32 rounding twice is rounding once; on them what the sum lost decides.
+    small = (np.abs(total) < np.finfo(np.float32).smallest_normal) & (total != 0)
+    if not halfway.any() and not small.any():
+        return total.astype(np.float32)
+    return np.asarray(add_to_odd(product, c).astype(np.float32))
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:

@@ -9,9 +9,10 @@ import numpy as np
 from tilekit.builtins.grid import launch_form
 from tilekit.errors import KernelTypeError, KernelValueError
 from tilekit.ir.builtin import builtin
+from tilekit.ir.context import active
 from tilekit.ir.core import Block, Const, Value
 from tilekit.ir.handles import Scalar, Tile
-from tilekit.ir.interpret import Machine
+from tilekit.ir.interpret import HOST, Machine
 from tilekit.ir.operands import DTypeLike, Tiles, describe, operand_of
 from tilekit.ir.types import DType, ScalarType, TileType, Type, int32
 
@@ -21,8 +22,8 @@ DEFAULT_LANES = 256
 
 
 def lanes_of_launch() -> int:
-    """Lanes of a block, as a compile-time number."""
-    return launch_form().block_dim or DEFAULT_LANES
+    """Lanes of a block, as a compile-time number; 1 outside kernels."""
+    return HOST.block_dim if active() is None else launch_form().block_dim or DEFAULT_LANES
 
 
 # What users call.

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.builtins.stepwise import map_stepwise, runs_at_once
 from tilekit.errors import KernelTypeError, KernelValueError, operand
 from tilekit.ir.builtin import Builtin, builtin
-from tilekit.ir.context import building
-from tilekit.ir.core import Block, Value
+from tilekit.ir.context import active, building
+from tilekit.ir.core import Block, Value, make_op, map_operand
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.operands import Tiles, constant, describe
-from tilekit.ir.types import ScalarType, TileType
+from tilekit.ir.types import DType, ScalarType, TileType
 
 __all__ = ["tile_map"]
 GROUP = "Tile math"
@@ -93,19 +94,70 @@ def _check_shapes(op: Any, args: tuple[Any, ...]) -> None:
 def map_function(op: Callable[..., Any], *args: Any) -> Any:
     """Trace ``op`` on one element of each tile, then map it."""
     _check_shapes(op, args)
+    held = {id(arg): arg for arg in args if isinstance(arg, Scalar | Tile)}
+    key = _key_of(op, args, held) if isinstance(op, Builtin) else None
+    block = _blocks.get(key) if key is not None else None
+    if block is None:
+        try:
+            block = _trace_element(op, args, held)
+        except KernelTypeError as error:
+            if not error.undecided or not runs_at_once():
+                raise
+            return map_stepwise(OPERATORS["resolve"](op) if "resolve" in OPERATORS else op, args, "tile_map")
+        if key is not None and not any(inner.blocks for inner in block.ops):
+            _blocks[key] = block
+    else:
+        block = renew(block)
+    operands = tuple(arg.read() if isinstance(arg, Tile) else arg.datum for arg in held.values())
+    branches = any(op.blocks for op in block.ops)
+    return map_elements.record({"args": operands}, {"branches": branches}, (block,))
+
+
+def _trace_element(op: Callable[..., Any], args: tuple[Any, ...], held: dict[int, Any]) -> Block:
     function = OPERATORS["resolve"](op) if "resolve" in OPERATORS else op
-    held = [arg for arg in args if isinstance(arg, Scalar | Tile)]
-    params = {id(arg): Value(ScalarType(arg.dtype)) for arg in held}
-    with building() as builder:
+    params = {key: Value(ScalarType(arg.dtype)) for key, arg in held.items()}
+    with building("tile_map") as builder:
         element = function(*(Scalar(params[id(arg)]) if id(arg) in params else arg for arg in args))
     yielded = element.datum if isinstance(element, Scalar) else constant(element)
     if yielded is None:
         raise KernelTypeError(f"tile_map: the function must return one number, got {describe(element)}")
-    unique = {id(arg): arg for arg in held}
-    block = builder.block(tuple(params[key] for key in unique), (yielded,))  # type: ignore[arg-type]
-    operands = tuple(arg.read() if isinstance(arg, Tile) else arg.datum for arg in unique.values())
-    branches = any(op.blocks for op in block.ops)
-    return map_elements.record({"args": operands}, {"branches": branches}, (block,))
+    return builder.block(tuple(params.values()), (yielded,))  # type: ignore[arg-type]
+
+
+_blocks: dict[Any, Block] = {}
+"""What builtins do with one element, by the dtypes and constants that they are applied to."""
+
+
+def _key_of(op: Builtin, args: tuple[Any, ...], held: dict[int, Any]) -> Any:
+    """What the block of a builtin on these arguments depends on; None where that is not known."""
+    position = {key: index for index, key in enumerate(held)}
+    parts: list[Any] = []
+    for arg in args:
+        if id(arg) in position:
+            parts.append((position[id(arg)], arg.dtype.name))
+        elif isinstance(arg, bool | int | float | DType):
+            parts.append((type(arg), repr(arg)))
+        else:
+            return None
+    return op, tuple(parts)
+
+
+def renew(block: Block) -> Block:
+    """The same ops on values of their own, at the place of the running call."""
+    context = active()
+    place = context.location() if context is not None else None
+    new: dict[Value, Value] = {param: Value(param.type) for param in block.params}
+
+    def swap(item: Any) -> Any:
+        return new.get(item, item) if isinstance(item, Value) else item
+
+    ops = []
+    for op in block.ops:
+        operands = {name: map_operand(operand, swap) for name, operand in op.operands.items()}
+        new.update((result, Value(result.type)) for result in op.results)
+        results = tuple(new[result] for result in op.results)
+        ops.append(make_op(op.builtin, operands, op.attrs, results, op.blocks, place))
+    return Block(tuple(new[param] for param in block.params), tuple(ops), tuple(map(swap, block.results)))
 
 
 OPERATORS["map"] = map_function

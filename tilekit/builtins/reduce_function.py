@@ -9,12 +9,14 @@ import numpy as np
 
 from tilekit.builtins.reduce import GROUP as GROUP
 from tilekit.builtins.reduce import LANES, accumulator, axis_in, in_order, reduced
+from tilekit.builtins.stepwise import combine_stepwise, known_data, runs_at_once
 from tilekit.builtins.view_shapes import require_tile
 from tilekit.errors import KernelTypeError, TilekitError
 from tilekit.ir.builtin import builtin
-from tilekit.ir.context import building, fail
+from tilekit.ir.context import Concrete, building, fail
 from tilekit.ir.core import Block, Const, Value
-from tilekit.ir.handles import OPERATORS, Scalar, Tile
+from tilekit.ir.handles import OPERATORS, Scalar, Tile, wrap
+from tilekit.ir.interpret import conform
 from tilekit.ir.operands import common_dtype, constant, convert_constant, describe
 from tilekit.ir.types import ScalarType, TileType
 
@@ -96,11 +98,10 @@ def _emit_run(cx: Any, block: Block, t: Any, n: int, element: Callable[[str], st
     cx.line(f"{target} = tk::cast<{t.element}>({part}[0]);")
 
 
-def _combiner(op: Callable[..., Any], wide: ScalarType) -> Block:
-    """``op`` traced on two numbers of a type, which it must return."""
-    function = OPERATORS["resolve"](op) if "resolve" in OPERATORS else op
+def _combiner(function: Callable[..., Any], wide: ScalarType) -> Block:
+    """A function traced on two numbers of a type, which it must return."""
     params = (Value(wide), Value(wide))
-    with building() as builder:
+    with building("tile_reduce") as builder:
         found = function(*map(Scalar, params))
         datum: Any = found.datum if isinstance(found, Scalar) else constant(found)
         if datum is None:
@@ -116,6 +117,14 @@ def _combiner(op: Callable[..., Any], wide: ScalarType) -> Block:
             f"cast it, as in tk.{wide.dtype.name}(...)"
         )
     return builder.block(params, (datum,))
+
+
+def _stepwise(function: Callable[..., Any], wide: ScalarType, t: Tile, axis: int | None) -> Tile:
+    """The reduction by a function that branches in plain Python, where calls run at once."""
+    type = reduced(t.type, axis)
+    values = known_data(t).astype(wide.dtype.numpy)
+    found = in_order(values, axis, combine_stepwise(function, wide, "tile_reduce"))
+    return wrap(Concrete(type, conform(found.reshape(type.shape), type)))  # type: ignore[no-any-return]
 
 
 def tile_reduce(op: Callable[..., Any], t: Tile, axis: int | None = None) -> Tile:
@@ -144,7 +153,13 @@ def tile_reduce(op: Callable[..., Any], t: Tile, axis: int | None = None) -> Til
     require_tile(t, "tile_reduce")
     try:
         along = axis_in(t.type, axis, "tile_reduce")
-        block = _combiner(op, ScalarType(accumulator(t.dtype)))
+        function, wide = OPERATORS["resolve"](op), ScalarType(accumulator(t.dtype))
+        try:
+            block = _combiner(function, wide)
+        except KernelTypeError as error:
+            if not error.undecided or not runs_at_once():
+                raise
+            return _stepwise(function, wide, t, along)
         branches = any(inner.blocks for inner in block.ops)
         return reduce_elements.record({"t": t.read()}, {"axis": along, "branches": branches}, (block,))  # type: ignore[no-any-return]
     except TilekitError as error:

@@ -13,7 +13,7 @@ from tilekit.errors import KernelSyntaxError
 from tilekit.frontend.calls import Rewritten, is_breakpoint, resolve_call, rewritten
 from tilekit.frontend.eager_syntax import Place, rewrite_eagerly
 from tilekit.frontend.joins import Joins, Path, Site, as_kind, call_step, each_of
-from tilekit.frontend.merge import merged_type
+from tilekit.frontend.merge import UNBOUND, merged_type
 from tilekit.frontend.ranges import Range, range_operands
 from tilekit.frontend.source import locate
 from tilekit.frontend.support import Tracing, items_of, truth
@@ -51,6 +51,8 @@ class Forms:
 
 class Running(Tracing):
     """The support object of kernels that run eagerly."""
+
+    unbound = UNBOUND
 
     def __init__(self, forms: Forms) -> None:
         self.forms = forms

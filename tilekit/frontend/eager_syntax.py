@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from tilekit.frontend.expressions import place, site_of, support
+from tilekit.frontend.expressions import SUPPORT, place, site_of, support
 from tilekit.frontend.joins import Joins, Site, each_of
 from tilekit.frontend.scopes import JUMPS, always_leaves, leaves_by
 from tilekit.frontend.source import Source
@@ -45,6 +45,7 @@ class EagerStatements(Statements):
         super().__init__(source, lazy=True)
         self.joins = joins
         self.out: Steps = ()
+        self.converted: set[str] = set()
         self.apart = {place[1:] for place in apart if place[0] == source.file}
         self.depth = 0
         """Pieces of control flow around the current place that lanes may enter without the others."""
@@ -132,8 +133,9 @@ class EagerStatements(Statements):
         names = [name for name in self.joins.names(*steps) if name != RESULT]
         return [convert for name in names for convert in self._convert(name, "leave", steps)]
 
-    @staticmethod
-    def _convert(name: str, method: str, sites: Any) -> list[ast.stmt]:
+    def _convert(self, name: str, method: str, sites: Any) -> list[ast.stmt]:
+        self.converted.add(name)
+
         def convert(at: ast.AST) -> ast.stmt:
             arguments = (known(sites, at), known(name, at), place(ast.Name(name, ast.Load()), at))
             return ast.Assign([ast.Name(name, ast.Store())], support(method, *arguments, at=at))
@@ -241,6 +243,12 @@ class EagerStatements(Statements):
         return self._meeting(node, node, ("values",))  # type: ignore[no-any-return]
 
 
+def unbound(name: str, first: ast.stmt) -> ast.stmt:
+    """A statement that lets a variable be converted before anything was assigned to it, on the first one's line."""
+    value = ast.Attribute(ast.Name(SUPPORT, ast.Load()), "unbound", ast.Load())
+    return place(ast.Assign([ast.Name(name, ast.Store())], value), first)  # type: ignore[no-any-return]
+
+
 def rewrite_eagerly(source: Source, joins: Joins, apart: frozenset[Place] = frozenset()) -> ast.Module:
     """A module that defines ``FACTORY``: from the support object and the closure's values to the function."""
     node = source.node
@@ -250,5 +258,7 @@ def rewrite_eagerly(source: Source, joins: Joins, apart: frozenset[Place] = froz
     else:
         body, arguments = statements.body(node.body), node.args
     check_arguments(source, arguments)
+    parameters = {parameter.arg for parameter in ast.walk(arguments) if isinstance(parameter, ast.arg)}
+    body = [*(unbound(name, body[0]) for name in sorted(statements.converted - parameters)), *body]
     function = ast.FunctionDef(FUNCTION, bare(arguments), body, [])
     return factory(source, place(function, node))

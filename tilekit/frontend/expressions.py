@@ -138,7 +138,9 @@ class Expressions(ast.NodeTransformer):
         return support("dict_", node, at=node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if not _is_static(node):  # whose arguments are plain Python
+        if _is_static(node):  # its arguments are plain Python
+            node.func = self.visit(node.func)
+        else:
             self.generic_visit(node)
         node.func = support("fn", node.func, at=node.func)
         return node

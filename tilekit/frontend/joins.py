@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tilekit.frontend.merge import CarriedNumber, NumberSlot, Slot, TupleSlot, numeric_operand
+from tilekit.frontend.merge import UNBOUND, CarriedNumber, NumberSlot, Slot, TupleSlot, numeric_operand
 from tilekit.frontend.source import locate
 from tilekit.frontend.syntax import RESULT
 from tilekit.ir.context import Concrete
@@ -54,7 +54,7 @@ class Joins:
         if kind is None or site is None or (name.startswith("__") and name != RESULT):
             return
         self.kinds.setdefault((self.path, site), {})[name] = kind
-        if not all(fits(value, kind) for value in values):
+        if not all(value is UNBOUND or fits(value, kind) for value in values):
             self.needed.setdefault(site, {})[name] = None
 
     def names(self, *sites: Site) -> list[str]:
@@ -80,7 +80,7 @@ def fits(value: Any, kind: NumberKind) -> bool:
 
 def as_kind(value: Any, kind: NumberKind) -> Any:
     """A number, or a tuple of them, in the dtypes that the kind says."""
-    if value is None or fits(value, kind):
+    if value is None or value is UNBOUND or fits(value, kind):
         return value
     if isinstance(kind, tuple):
         return tuple(map(as_kind, value, kind))

@@ -14,7 +14,7 @@ from tilekit.errors import KernelTypeError, Location, TilekitError
 from tilekit.frontend.calls import Func
 from tilekit.frontend.captures import Captures, captures_of
 from tilekit.frontend.messages import suggestion
-from tilekit.frontend.source import read_source
+from tilekit.frontend.source import keep_source, read_source
 from tilekit.frontend.trace import trace
 from tilekit.ir.annotations import ArrayAnnotation
 from tilekit.ir.context import LaunchForm
@@ -144,6 +144,7 @@ def kernel(f: Callable[..., Any] | None = None, **options: Any) -> Kernel | Call
         found = getattr(function, "func", function) if not isinstance(function, FunctionType) else function
         if not isinstance(found, FunctionType):
             raise KernelTypeError(f"@tk.kernel needs a function, got {describe(function)}")
+        keep_source(found)
         return Kernel(found, options, variables)
 
     return make if f is None else make(f)
@@ -167,4 +168,5 @@ def func(f: Callable[..., Any] | None = None, **options: Any) -> Any:
     found = f if isinstance(f, FunctionType) else getattr(f, "func", None)
     if not isinstance(found, FunctionType):
         raise KernelTypeError(f"@tk.func needs a function, got {describe(f)}")
+    keep_source(found)
     return Func(found)

@@ -63,8 +63,8 @@ def translate(error: BaseException, dropped: dict[str, str] | None = None) -> Ba
 
 
 def _message(error: BaseException, place: Location, dropped: dict[str, str]) -> str:
-    if isinstance(error, NameError) and error.name:
-        return _name_message(error.name, error, place, dropped)
+    if isinstance(error, NameError) and (name := error.name or _unbound_name(error)):
+        return _name_message(name, error, place, dropped)
     if isinstance(error, AttributeError) and error.name:
         return _attribute_message(error)
     if isinstance(error, RecursionError):
@@ -214,6 +214,12 @@ def _blocks_around(function: ast.AST, inner: ast.Name, line: int) -> str:
             if (inside or target) and not (body[0].lineno <= line <= (body[-1].end_lineno or 0)):
                 found = f"{word!r} at line {node.lineno}, which"
     return found
+
+
+def _unbound_name(error: NameError) -> str:
+    """The name that Python's message is about, which some versions do not tell otherwise."""
+    match = re.search(r"variable '(\w+)'", str(error))
+    return match[1] if match else ""
 
 
 def _globals_of(traceback: TracebackType | None) -> dict[str, Any]:

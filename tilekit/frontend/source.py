@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from tilekit.errors import KernelSyntaxError, Location
 from tilekit.frontend.freshness import is_stale
@@ -43,6 +44,29 @@ class Source:
         return Location(self.file, line, column, end, self.name)
 
 
+_lines_of: WeakKeyDictionary[FunctionType, list[str]] = WeakKeyDictionary()
+_lines_in: dict[str, list[str]] = {}
+"""The lines of files when kernels in them were declared: what helpers there are read from."""
+
+
+def keep_source(function: FunctionType) -> None:
+    """Remember the file as it is now: it may be edited between the declaration of a kernel and its first launch."""
+    file = function.__code__.co_filename
+    linecache.checkcache(file)
+    lines = linecache.getlines(file, function.__globals__)
+    if lines:
+        _lines_of[function] = _lines_in[file] = lines
+
+
+def _source_lines(function: FunctionType) -> tuple[list[str], int]:
+    """The lines of a function's definition, and the number of the first."""
+    kept = _lines_of.get(function) or _lines_in.get(function.__code__.co_filename)
+    first = function.__code__.co_firstlineno
+    if kept is None or first > len(kept):
+        return inspect.getsourcelines(function)
+    return inspect.getblock(kept[first - 1 :]), first
+
+
 def read_source(function: FunctionType) -> Source:
     """Parse a function where it stands.
 
@@ -51,7 +75,7 @@ def read_source(function: FunctionType) -> Source:
     """
     file = inspect.getsourcefile(function) or function.__code__.co_filename
     try:
-        lines, first = inspect.getsourcelines(function)
+        lines, first = _source_lines(function)
     except (OSError, TypeError):
         raise KernelSyntaxError(
             f"the source of {function.__name__!r} is not available; define kernels in a file, a notebook cell or the "
@@ -149,10 +173,32 @@ def _place(code: CodeType, instruction: int, line: int) -> Location:
     return Location(code.co_filename, start or line, column or 0, end_column or 0, _codes[id(code)][1])
 
 
+_located: dict[tuple[int, ...], Location | None] = {}
+_outermost: set[int] = set()
+
+
+def outermost(function: Any) -> None:
+    """Note that what called ``function`` is no part of a kernel."""
+    _outermost.add(id(function.__code__))
+
+
 def locate(frame: FrameType | None = None) -> Location | None:
     """The innermost place in a user's kernel that the current call stems from, with the helpers it came through."""
     frame = frame or sys._getframe(1)
-    return _chain(_frames(frame))
+    frames = []
+    key: list[int] = []
+    while frame is not None:
+        code = id(frame.f_code)
+        if code in _codes:
+            frames.append((frame.f_code, frame.f_lasti, frame.f_lineno))
+            key += code, frame.f_lasti
+        elif code in _outermost:
+            break
+        frame = frame.f_back
+    place = tuple(key)
+    if place not in _located:
+        _located[place] = _chain(iter(frames))
+    return _located[place]
 
 
 def called_by_kernel() -> bool:
@@ -163,13 +209,6 @@ def called_by_kernel() -> bool:
             return False
         frame = frame.f_back
     return frame is not None
-
-
-def _frames(frame: FrameType | None) -> Iterator[tuple[CodeType, int, int]]:
-    while frame is not None:
-        if id(frame.f_code) in _codes:
-            yield frame.f_code, frame.f_lasti, frame.f_lineno
-        frame = frame.f_back
 
 
 def _chain(frames: Iterator[tuple[CodeType, int, int]]) -> Location | None:

@@ -10,7 +10,7 @@ from typing import Any
 from tilekit.errors import KernelTypeError, Location, TilekitError
 from tilekit.frontend.calls import rewritten
 from tilekit.frontend.messages import function_at, translate
-from tilekit.frontend.source import locate
+from tilekit.frontend.source import locate, outermost
 from tilekit.frontend.support import Tracing
 from tilekit.ir.context import Builder, LaunchForm, using
 from tilekit.ir.core import Function, Value
@@ -45,6 +45,9 @@ def trace(
         message = f"kernel {function.__name__!r} returns {describe(result)}; store it in an output array"
         raise KernelTypeError(message, _return(_end(source)))
     return Function(name or function.__name__, params, builder.block(()), _end(source), dict(options or {}))
+
+
+outermost(trace)
 
 
 def _handle(name: str, value: Value) -> Array | Scalar:

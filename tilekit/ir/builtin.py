@@ -23,7 +23,6 @@ operand's gradient is wanted; a tuple of them for a tuple of operands. ``cx`` is
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -47,6 +46,7 @@ from tilekit.ir.operands import (
     describe,
     index_operand,
     kind_of,
+    misuse,
     operand_of,
     shape_attribute,
 )
@@ -97,6 +97,11 @@ class Builtin(Properties):
         return inspect.signature(self.__wrapped__, eval_str=True)
 
     @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The parameters with their defaults."""
+        return {name: parameter.default for name, parameter in self.signature.parameters.items()}
+
+    @cached_property
     def kinds(self) -> dict[str, Kind]:
         return {name: kind_of(parameter.annotation) for name, parameter in self.signature.parameters.items()}
 
@@ -141,33 +146,16 @@ class Builtin(Properties):
         return self._update(given[self.updates], result) if self.updates else result
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by name.
-
-        Raises:
-            KernelTypeError: they do not fit the signature.
-        """
-        try:
-            bound = self.signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise KernelTypeError(self._misuse(args, kwargs, error)) from None
-        bound.apply_defaults()
-        return bound.arguments
-
-    def _misuse(self, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError) -> str:
-        """What is wrong with the arguments of a call that does not fit the signature."""
-        names = list(self.signature.parameters)
-        text = f"{self.name}(): {error}"
-        if unknown := [name for name in kwargs if name not in names]:
-            close = difflib.get_close_matches(unknown[0], names, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            text = f"{self.name}() has no parameter {unknown[0]!r}{hint}"
-        elif len(args) > len(names):
-            text = f"{self.name}() takes {len(names)} arguments, got {len(args)}"
-        shown = (
-            f"{p.name}" if p.default is p.empty else f"{p.name}={p.default!r}"
-            for p in self.signature.parameters.values()
-        )
-        return f"{text}; its signature is {self.name}({', '.join(shown)})"
+        """The arguments of a call by name, in the signature's order."""
+        defaults = self.defaults
+        if not kwargs and len(args) == len(defaults):
+            return dict(zip(defaults, args, strict=True))
+        given = {**defaults, **dict(zip(defaults, args, strict=False)), **kwargs}
+        doubled = kwargs and any(name in kwargs for name in tuple(defaults)[: len(args)])
+        missing = any(value is inspect.Parameter.empty for value in given.values())
+        if doubled or missing or len(given) != len(defaults) or len(args) > len(defaults):
+            raise KernelTypeError(misuse(self.name, self.signature, args, kwargs))
+        return given
 
     def _fold(self, numbers: list[Any]) -> Any:
         """The result on Python numbers alone, again as a Python number."""
@@ -251,16 +239,14 @@ class Builtin(Properties):
 
     def record(self, operands: Mapping[str, Any], attrs: Mapping[str, Any], blocks: tuple[Block, ...] = ()) -> Any:
         """Hand the op to the active context and wrap its results."""
-        if self.cooperative:
-            return together(lambda: self._record(operands, attrs, blocks), self.spelled)
-        return self._record(operands, attrs, blocks)
 
-    def _record(self, operands: Mapping[str, Any], attrs: Mapping[str, Any], blocks: tuple[Block, ...]) -> Any:
-        context: Context = active() or EAGER
-        types = self.result_types({name: type_of(o) for name, o in operands.items()}, attrs, blocks)
-        results = context.apply(self, operands, attrs, types, blocks)
-        wrapped = tuple(wrap(result) for result in results)
-        return wrapped[0] if len(wrapped) == 1 else wrapped or None
+        def run() -> Any:
+            context: Context = active() or EAGER
+            types = self.result_types({name: type_of(o) for name, o in operands.items()}, attrs, blocks)
+            wrapped = tuple(map(wrap, context.apply(self, operands, attrs, types, blocks)))
+            return wrapped[0] if len(wrapped) == 1 else wrapped or None
+
+        return together(run, self.spelled) if self.cooperative else run()
 
     # What passes ask of a builtin.
 

@@ -65,6 +65,8 @@ class Builder:
     live: list[Any] = field(default_factory=list)
     """Weak references to the base tile handles that may be updated (see ``handles``)."""
     form: LaunchForm | None = None
+    element: str = ""
+    """The builtin whose function of single elements is recorded; it may not write to tiles."""
     dropped: dict[str, str] = field(default_factory=dict)
     """Variables that a loop left without a value, with the reason."""
     eager = False
@@ -106,13 +108,12 @@ def using(context: Context) -> Iterator[Any]:
 
 
 @contextmanager
-def building() -> Iterator[Builder]:
+def building(element: str = "") -> Iterator[Builder]:
     """A fresh builder inside the active one: what is recorded in it becomes a block."""
     outer = _active.get()
-    inherits = outer if isinstance(outer, Builder) else Builder()
-    with using(
-        Builder(locate=inherits.locate, live=inherits.live, form=inherits.form, dropped=inherits.dropped)
-    ) as builder:
+    inherits = outer if isinstance(outer, Builder) else Builder(locate=getattr(outer, "locate", None))
+    kept = {"locate": inherits.locate, "live": inherits.live, "form": inherits.form, "dropped": inherits.dropped}
+    with using(Builder(**kept, element=element or inherits.element)) as builder:
         yield builder
 
 

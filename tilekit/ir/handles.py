@@ -89,7 +89,9 @@ class Scalar(Arithmetic):
     def _known(self, wanted: str) -> Any:
         if isinstance(self.datum, Concrete):
             return self.datum.data
-        raise fail(KernelTypeError(f"a run-time {self.dtype.name} {wanted}"))
+        error = KernelTypeError(f"a run-time {self.dtype.name} {wanted}")
+        error.undecided = True
+        raise fail(error)
 
     def __bool__(self) -> bool:
         return bool(self._known(_NO_BOOL))
@@ -296,6 +298,11 @@ class Tile(Arithmetic):
         self._set(updated._datum)
 
     def _set(self, datum: Datum) -> None:
+        context = active()
+        if isinstance(context, Builder) and context.element:
+            raise fail(
+                KernelTypeError(f"{context.element}(): op is run for single elements and cannot write to a tile")
+            )
         if self.base._twins:
             self._part()
         self.base._datum = datum

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import operator
 import types
 import typing
@@ -163,6 +165,25 @@ def describe(value: Any) -> str:
 def with_article(name: str) -> str:
     """``an int32``, ``a tile<4xf32>``."""
     return f"{'an' if name[0] in 'aeio' else 'a'} {name}"
+
+
+def misuse(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """What is wrong with the arguments of a call that does not fit the signature."""
+    names = list(signature.parameters)
+    shown = (n if p.default is p.empty else f"{n}={p.default!r}" for n, p in signature.parameters.items())
+    unknown = [given for given in kwargs if given not in names]
+    if unknown:
+        close = difflib.get_close_matches(unknown[0], names, 1)
+        text = f"{name}() has no parameter {unknown[0]!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+    elif len(args) > len(names):
+        text = f"{name}() takes {len(names)} arguments, got {len(args)}"
+    else:
+        try:
+            signature.bind(*args, **kwargs)
+            text = f"{name}() cannot take these arguments"
+        except TypeError as error:
+            text = f"{name}(): {error}"
+    return f"{text}; its signature is {name}({', '.join(shown)})"
 
 
 def index_operand(value: Any, what: str) -> tuple[Any, ...]:

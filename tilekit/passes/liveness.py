@@ -53,13 +53,14 @@ class Liveness:
         for result in results:
             self.conflict(result, alive | set(results))
         alive.difference_update(results)
+        inside: set[Value] = set()
         if op.blocks:
             inside = {value for block in op.blocks for value in self.tiles(free_values(block))}
             again = alive | inside if any(block.params for block in op.blocks) or len(op.blocks) == 1 else set(alive)
             entered = [self._block(block, set(again)) for block in op.blocks]
             alive.update(inside, *entered)
-        if not op.builtin.carries:
-            kept = set(self.tiles(self._not_reused(op)))
+        if not op.builtin.carries:  # what its blocks read is read while the result is being written
+            kept = inside | set(self.tiles(self._not_reused(op)))
             for result in results:
                 self.conflict(result, kept)
         alive.update(self.tiles(op.inputs()))

@@ -1,0 +1,224 @@
+"""Rows of the other tables: where tilekit accepts more, refuses more, or lacks something."""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+import pytest
+import warp as wp
+
+import tilekit as tk
+from tests.from_warp.rows import A, row, run
+
+
+@row("`dim` and `block_dim` of `launch_tiled` are keywords only, without a default; grids have up to 3 dimensions")
+def _() -> None:
+    @tk.kernel
+    def k(out: tk.array1d[float]):
+        a, b, c, d = tk.tid()
+        tk.tile_atomic_add(out, tk.tile_ones(shape=4, dtype=float))
+
+    out = np.zeros(4, np.float32)
+    tk.launch_tiled(k, (2, 1, 2, 3), [], [out])
+    assert out.tolist() == [12.0] * 4
+
+
+@row("literals must have their partner's type: `t * 2` and `alpha=2` are refused")
+def _() -> None:
+    @tk.kernel
+    def k(a: tk.array2d[float], x: float, out: tk.array2d[float]):
+        t = tk.tile_load(a, shape=(4, 4)) * 2
+        tk.tile_store(out, tk.tile_matmul(t, t, alpha=2) * (x + 1))
+
+    assert np.array_equal(run(k, A, 1.0, size=(4, 4)), 4 * (2 * A) @ (2 * A))
+
+
+@row("a literal must become `float(...)` or `int(...)` before a loop changes it")
+def _() -> None:
+    @tk.kernel
+    def k(n: int, out: tk.array1d[float]):
+        x = 0
+        for i in range(n):
+            x += 1.5
+        out[0] = x
+
+    assert run(k, 3)[0] == 4.5
+
+
+class Mode(enum.Enum):
+    DOUBLE = "double"
+
+
+@row("strings, enums and tuples cannot be captured, so `precision` cannot be a variable")
+def _() -> None:
+    precision, mode, shape = "default", Mode.DOUBLE, (4, 4)
+
+    @tk.kernel
+    def k(a: tk.array2d[float], out: tk.array2d[float]):
+        t = tk.tile_load(a, shape=shape)
+        p = tk.tile_matmul(t, t, precision=precision)
+        tk.tile_store(out, p * 2.0 if mode is Mode.DOUBLE else p)
+
+    assert np.array_equal(run(k, A, size=(4, 4)), 2 * A @ A)
+
+
+@row("only functions with `@wp.func` can be called")
+def _() -> None:
+    def plain(x):
+        return x + 1.0
+
+    class Scale:
+        factor = 2.0
+
+        def apply(self, x):
+            return plain(x) * self.factor
+
+    scale = Scale()
+
+    @tk.kernel
+    def k(x: float, out: tk.array1d[float]):
+        square = lambda v: v * v
+        out[0] = square(scale.apply(x))
+
+    assert run(k, 2.0)[0] == 36.0
+
+
+@row("`tid()` cannot be called in a function")
+def _() -> None:
+    def where():
+        return tk.tid()
+
+    @tk.kernel
+    def k(out: tk.array1d[float]):
+        i = where()
+        out[i] = float(i)
+
+    assert run(k, dim=4).tolist() == [0, 1, 2, 3]
+
+
+@row("no lists, tuples as loop subjects, `zip`, `enumerate`, comprehensions, lambdas, f-strings or annotated variables")
+def _() -> None:
+    @tk.kernel
+    def k(n: int, out: tk.array1d[float]):
+        total: int = 0
+        for i, (x, y) in enumerate(zip([1, 2], (n, 20), strict=True)):
+            total += i + x * y
+        doubled = [2 * v for v in (n, 1)]
+        name = f"{len(doubled)} values"
+        out[len(name) - 8] = float(total + sum(doubled))
+
+    assert run(k, 3)[0] == 0 + 3 + 1 + 40 + 6 + 2
+
+
+@row("`min`, `max` take two arguments, `**` floats only")
+def _() -> None:
+    @tk.kernel
+    def k(n: int, x: float, out: tk.array1d[float]):
+        out[0] = float(min(n, 7, 5) + max(n, 1, 2))
+        out[1] = x**2.0
+
+    assert run(k, 3, 1.5)[:2].tolist() == [6.0, 2.25]
+
+
+@row("`t + 1.0`, `t % u`, `abs(t)`, `wp.exp(t)` and `t.shape` are refused, `t *= u` is no update in place")
+def _() -> None:
+    @tk.kernel
+    def k(a: tk.array1d[float], out: tk.array1d[float]):
+        t = tk.tile_load(a, shape=4)
+        u = tk.tile_view(t, offset=0, shape=(2,))
+        u *= 3.0
+        tk.tile_store(out, tk.exp(abs(t + 1.0) % 2.0) + float(t.shape[0]))
+
+    t = A[0] * np.array([3, 3, 1, 1], np.float32)
+    assert np.allclose(run(k, A[0]), np.exp(np.abs(t + 1) % 2) + 4)
+
+
+@row("`t[2:4] = 0.0`, `t[2:4] *= u`, `t[..., 0]` are refused")
+def _() -> None:
+    @tk.kernel
+    def k(a: tk.array2d[float], out: tk.array1d[float]):
+        t = tk.tile_load(a, shape=(4, 4))
+        t[2:4] *= 2.0
+        t[0:1] = -1.0
+        tk.tile_store(out, t[..., 1])
+
+    assert run(k, A).tolist() == [-1.0, 5.0, 18.0, 26.0]
+
+
+@row("`tile_sum(a, axis=-1)` is refused")
+def _() -> None:
+    @tk.kernel
+    def k(a: tk.array2d[float], out: tk.array1d[float]):
+        tk.tile_store(out, tk.tile_sum(tk.tile_load(a, shape=(4, 4)), axis=-1))
+
+    assert run(k, A).tolist() == A.sum(axis=-1).tolist()
+
+
+@row("bfloat16 operands of a product need `enable_backward=False` on the module")
+def _() -> None:
+    @tk.kernel
+    def k(a: tk.array2d[float], out: tk.array2d[float]):
+        t = tk.tile_astype(tk.tile_load(a, shape=(4, 4)), tk.bfloat16)
+        acc = tk.tile_zeros(shape=(4, 4), dtype=float)
+        tk.tile_matmul(t, t, acc)
+        tk.tile_store(out, acc)
+
+    assert np.array_equal(run(k, A, size=(4, 4)), A @ A)
+
+
+@row("kernels under `from __future__ import annotations` need annotations that are module globals")
+def _() -> None:
+    element = tk.float32
+
+    @tk.kernel
+    def k(out: tk.array1d[element]):
+        out[0] = 1.0
+
+    assert run(k)[0] == 1.0
+
+
+# Where tilekit refuses more.
+
+
+@row("recursion ends in Python's own RecursionError")
+def _() -> None:
+    def factorial(n):
+        return 1 if n < 2 else n * factorial(n - 1)
+
+    @tk.kernel
+    def k(n: int, out: tk.array1d[float]):
+        out[0] = float(factorial(n))
+
+    with pytest.raises(NotImplementedError, match="calls itself"):
+        run(k, 3)
+
+
+@row("an output array may be read-only, or have elements that share memory")
+def _() -> None:
+    @tk.kernel
+    def k(out: tk.array1d[float]):
+        out[0] = 1.0
+
+    shared = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (4,), (0,))
+    with pytest.raises(ValueError, match="share memory"):
+        tk.launch_tiled(k, dim=1, outputs=[shared], block_dim=32)
+
+
+@row("vectors, matrices, quaternions, transforms and structs")
+def _() -> None:
+    with pytest.raises(NotImplementedError, match="later release"):
+
+        @tk.kernel
+        def k(v: wp.array(dtype=wp.vec3)):
+            pass
+
+
+@row("`tile_sort`, scans, `tile_fft`, `tile_cholesky` and other solvers, random tiles, stacks, BVH and mesh queries")
+def _() -> None:
+    @tk.kernel
+    def k(a: tk.array2d[float], out: tk.array2d[float]):
+        tk.tile_store(out, wp.tile_cholesky(tk.tile_load(a, shape=(4, 4))))
+
+    with pytest.raises(NotImplementedError, match="does not have yet"):
+        run(k, A, size=(4, 4))
