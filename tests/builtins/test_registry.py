@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import tilekit as tk
 from tests.conformance import cases_of
 from tilekit import public
 from tilekit.ir.builtin import REGISTRY, Builtin
