@@ -115,9 +115,8 @@ class KernelSyntaxError(TilekitError, SyntaxError):
 class KernelTypeError(TilekitError, TypeError):
     """Wrong kinds, dtypes or ranks of operands or arguments."""
 
-
-class KernelConstantError(KernelTypeError):
-    """A run-time value where only a compile-time constant can stand."""
+    undecided = False
+    """Python asked for a number that is only known at run time."""
 
 
 class KernelValueError(TilekitError, ValueError):

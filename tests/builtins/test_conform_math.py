@@ -82,6 +82,7 @@ class TestElementary(Conformance):
         smooth(declared, dtype)
         for chapter in ("exponential", "trigonometry", "special")
         for declared in functions(chapter)
+        if declared.name not in EXACT or chapter == "exponential"
         for dtype in (FLOATS if declared.name in ("exp", "log", "sqrt", "tanh", "sin", "cos", "pow") else FLOATS[2:3])
     ]
 

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import tilekit as tk
-from tests.passes.finite_differences import check_gradient, traced
+from tests.compiled import Library
+from tests.passes.finite_differences import check_gradient, gradients, run, traced
 from tilekit.errors import KernelNotImplementedError
+from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import walk
 from tilekit.passes.differentiate import differentiate
 
@@ -217,9 +219,6 @@ def test_selection_and_casts() -> None:
         y, dy = (v * v, 2 * v) if v > 0 else (-v, -1.0)
         return 2 * y * dy * v + y * y + dy
 
-    found = {}
-    from tests.passes.finite_differences import gradients
-
     found = gradients(traced(mapped, {"a": a, "out": a}), {"a": a, "out": a.copy()}, {"out": np.ones(6)}, (1,))
     np.testing.assert_allclose(found["a"], list(map(derivative, a)), rtol=1e-6)
 
@@ -232,11 +231,54 @@ def half_precision(a: tk.array2d[tk.float16], b: tk.array2d[tk.bfloat16], out: t
 
 
 def test_gradients_of_16_bit_floats_are_float32() -> None:
-    from tilekit.ir.context import LaunchForm
-
     (launch,) = differentiate(half_precision.trace(half_precision.default_types(), LaunchForm())).launches
     params = launch.function.params
     assert [str(params[f"adj_{name}"].type) for name in ("a", "b", "out")] == ["array2d<f32>"] * 3
+
+
+@tk.kernel
+def run_time_scales(a: tk.array2d[tk.float64], s: tk.array1d[tk.float64], out: tk.array2d[tk.float64]):
+    """alpha and beta are read from an array, and a scalar spreads over a tile."""
+    scales = tk.tile_load(s, shape=3)
+    x = tk.tile_load(a, shape=(3, 4))
+    d = tk.tile_load(a, shape=(3, 3), offset=(0, 1))
+    tk.tile_matmul(x, tk.tile_transpose(x), d, alpha=scales[0], beta=scales[1])
+    tk.tile_store(out, d * scales[2] + tk.tile_full((3, 3), scales[0]))
+
+
+def test_alpha_and_beta_from_an_array_have_gradients() -> None:
+    for s in ([1.5, -2.0, 0.5], [0.0, 0.0, 1.0]):
+        arguments = {"a": normal(3, 4), "s": np.asarray(s), "out": np.zeros((3, 3))}
+        found = check_gradient(run_time_scales, arguments, ("out",))
+        assert np.abs(found["s"][:2]).min() > 0
+
+
+@tk.kernel
+def added_to(a: tk.array1d[tk.float64], out: tk.array1d[tk.float64], n: int):
+    x = tk.tile_load(a, shape=4)
+    tk.tile_store(out, x * x, offset=1)
+    for k in range(n):
+        tk.tile_atomic_add(out, tk.sin(x) * tk.tile_broadcast(tk.tile_sum(x), shape=4), offset=k)
+
+
+def test_atomic_adds_onto_a_store() -> None:
+    check_gradient(added_to, {"a": normal(4), "out": np.zeros(6), "n": 3}, ("out",))
+
+
+def test_the_compiled_adjoint_gives_what_the_interpreted_one_gives() -> None:
+    rng = np.random.default_rng(9)
+    arguments = {"a": rng.standard_normal((6, 7)), "b": rng.standard_normal((7, 13)), "out": np.zeros((6, 13)), "n": 3}
+    (launch,) = differentiate(traced(gemm, arguments)).launches
+    library = Library([launch.function], ndim=2)
+    seed = rng.standard_normal((6, 13))
+    found = []
+    for execute in (lambda data: run(launch.function, data, (2, 2)), lambda data: library.run(0, data, (2, 2))):
+        grads = {"adj_a": np.zeros((6, 7)), "adj_b": np.zeros((7, 13)), "adj_out": seed.copy()}
+        execute({**arguments, **grads})
+        found.append(grads)
+    for name in found[0]:
+        np.testing.assert_allclose(found[1][name], found[0][name], rtol=1e-13, atol=1e-13)
+        np.testing.assert_array_equal(found[1]["adj_out"], 0)
 
 
 # What is refused.
@@ -290,6 +332,33 @@ def remainder(a: tk.array2d[tk.float64], out: tk.array2d[tk.float64]):
     tk.tile_store(out, y)
 
 
+@tk.kernel
+def captures(a: tk.array2d[tk.float64], out: tk.array2d[tk.float64]):
+    x = tk.tile_load(a, shape=(4, 4))
+    factor = x[0, 0]
+    y = tk.tile_map(lambda v: v * factor, x)
+    tk.tile_store(out, y)
+
+
+@tk.kernel
+def reads_an_element(a: tk.array2d[tk.float64], out: tk.array2d[tk.float64]):
+    x = tk.tile_full((4, 4), a[1, 2])
+    tk.tile_store(out, x)
+
+
+@tk.kernel
+def needs_an_atomic(a: tk.array2d[tk.float64], out: tk.array2d[tk.float64], total: tk.array2d[tk.float64]):
+    x = tk.tile_load(a, shape=(4, 4))
+    old = tk.tile_atomic_add(total, tk.tile_ones(shape=(4, 4), dtype=tk.float64))
+    tk.tile_store(out, x * old)
+
+
+def test_what_no_rule_covers_is_refused() -> None:
+    assert "its function uses a value of the kernel around it; pass that as an argument" in refused(captures)
+    assert "element_load: it has no adjoint yet | x = tk.tile_full" in refused(reads_an_element).replace("'", "")
+    assert "running that twice would change memory" in refused(needs_an_atomic, "a out total")
+
+
 def test_what_would_be_wrong_is_refused() -> None:
     head = (
         "cannot differentiate this loop: the gradient needs 'x', which the loop carries, as it was in every iteration"
@@ -300,7 +369,7 @@ def test_what_would_be_wrong_is_refused() -> None:
     lines = re.findall("line ([0-9]+)", refused(reads_and_writes, "a", n=1))
     assert int(lines[1]) == int(lines[0]) + 1
     assert refused(counts, n=2).startswith("cannot differentiate through while_loop: how often it runs")
-    assert refused(remainder) == "cannot differentiate through %: it has no adjoint yet | y = x % 2.0"
+    assert refused(remainder) == "cannot differentiate through '%': it has no adjoint yet | y = x % 2.0"
 
 
 def test_what_does_not_matter_is_not_refused() -> None:

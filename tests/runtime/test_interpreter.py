@@ -256,8 +256,9 @@ def test_without_a_compiler_the_interpreter_runs(monkeypatch):
     monkeypatch.setattr(interpreter, "find_toolchain", lambda: None)
     monkeypatch.setattr(interpreter, "_told", False)
     out = np.zeros(2, np.float32)
-    with pytest.warns(FallbackWarning, match="install g"):
-        tk.launch(fill, dim=2, inputs=[out, 3.0], device="cpu")
+    with pytest.warns(FallbackWarning, match="install g") as caught:
+        tk.launch(fill, dim=2, inputs=[out, 3.0], device="cpu")  # launched without a compiler
+    assert (caught[0].filename, caught[0].lineno) == (__file__, line_of(__file__, "launched without a compiler"))
     assert out.tolist() == [3.0, 3.0]
     fill.cache.clear()
     with warnings.catch_warnings():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.builtins.stepwise import map_stepwise, runs_at_once
-from tilekit.errors import KernelConstantError, KernelTypeError, KernelValueError, operand
+from tilekit.errors import KernelTypeError, KernelValueError, operand
 from tilekit.ir.builtin import Builtin, builtin
 from tilekit.ir.context import active, building
 from tilekit.ir.core import Block, Value, make_op, map_operand
@@ -100,8 +100,8 @@ def map_function(op: Callable[..., Any], *args: Any) -> Any:
     if block is None:
         try:
             block = _trace_element(op, args, held)
-        except KernelConstantError:
-            if not runs_at_once():
+        except KernelTypeError as error:
+            if not error.undecided or not runs_at_once():
                 raise
             return map_stepwise(OPERATORS["resolve"](op) if "resolve" in OPERATORS else op, args, "tile_map")
         if key is not None and not any(inner.blocks for inner in block.ops):

@@ -11,7 +11,7 @@ from tilekit.builtins.reduce import GROUP as GROUP
 from tilekit.builtins.reduce import LANES, accumulator, axis_in, in_order, reduced
 from tilekit.builtins.stepwise import combine_stepwise, known_data, runs_at_once
 from tilekit.builtins.view_shapes import require_tile
-from tilekit.errors import KernelConstantError, KernelTypeError, TilekitError
+from tilekit.errors import KernelTypeError, TilekitError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import Concrete, building, fail
 from tilekit.ir.core import Block, Const, Value
@@ -156,8 +156,8 @@ def tile_reduce(op: Callable[..., Any], t: Tile, axis: int | None = None) -> Til
         function, wide = OPERATORS["resolve"](op), ScalarType(accumulator(t.dtype))
         try:
             block = _combiner(function, wide)
-        except KernelConstantError:
-            if not runs_at_once():
+        except KernelTypeError as error:
+            if not error.undecided or not runs_at_once():
                 raise
             return _stepwise(function, wide, t, along)
         branches = any(inner.blocks for inner in block.ops)

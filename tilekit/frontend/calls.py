@@ -8,7 +8,6 @@ import functools
 import math
 import sys
 import threading
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
@@ -32,6 +31,7 @@ from tilekit.frontend.syntax import FACTORY, closure_names, rewrite_function
 from tilekit.ir.builtin import REGISTRY, Builtin
 from tilekit.ir.context import Concrete, active, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
+from tilekit.ir.notices import warn_at
 from tilekit.ir.types import find_dtype
 
 MAX_DEPTH = 40
@@ -98,7 +98,7 @@ def ignored_breakpoint(*args: Any, **kwargs: Any) -> None:
     place = locate()
     if joins.current() is None and place is not None:
         text = "breakpoints have no effect in compiled kernels; launch with device='interpret' to stop here"
-        warnings.warn_explicit(text, TilekitWarning, place.file, place.line)
+        warn_at(TilekitWarning, text, place)
 
 
 def _is_example(module: str) -> bool:

@@ -12,14 +12,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from tilekit.errors import (
-    KernelConstantError,
-    KernelIndexError,
-    KernelNameError,
-    KernelTypeError,
-    Location,
-    UninitializedError,
-)
+from tilekit.errors import KernelIndexError, KernelNameError, KernelTypeError, Location, UninitializedError
 from tilekit.ir.context import Builder, Concrete, Datum, active, fail, together
 from tilekit.ir.types import ArrayType, ScalarType, TileType, Type
 from tilekit.ir.views import ViewMap
@@ -96,7 +89,9 @@ class Scalar(Arithmetic):
     def _known(self, wanted: str) -> Any:
         if isinstance(self.datum, Concrete):
             return self.datum.data
-        raise fail(KernelConstantError(f"a run-time {self.dtype.name} {wanted}"))
+        error = KernelTypeError(f"a run-time {self.dtype.name} {wanted}")
+        error.undecided = True
+        raise fail(error)
 
     def __bool__(self) -> bool:
         return bool(self._known(_NO_BOOL))

@@ -182,3 +182,7 @@ def whole_blocks(kernel: str, grid: tuple[int, ...], points: int, block_dim: int
             f"block_dim={block_dim}; dim={grid} has {points}"
         )
     return points // block_dim
+
+
+class ByBlockDim(dict[int, Any]):
+    """The compiled forms of a kernel that observes lanes, by lanes of a block."""

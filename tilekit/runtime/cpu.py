@@ -30,7 +30,7 @@ from tilekit.runtime.dump import Dump
 from tilekit.runtime.keys import key_of
 from tilekit.runtime.pool import run_blocks
 from tilekit.runtime.progress import progress
-from tilekit.runtime.toolchain import Toolchain, find_toolchain, library_suffix
+from tilekit.runtime.toolchain import REMEDY, Toolchain, find_toolchain, library_suffix
 
 NATIVE = Path(__file__).parents[1] / "native"
 _FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H",
@@ -202,7 +202,7 @@ def compile_library(generated: Generated, options: Mapping[str, Any]) -> Path:
     """
     toolchain = find_toolchain()
     if toolchain is None:
-        raise CompileError("no C++ compiler was found; install g++, clang++ or the ziglang package, or set TILEKIT_CXX")
+        raise CompileError(f"no C++ compiler was found; {REMEDY}")
     debug = config.mode == "debug" or config.lineinfo
     return build(generated, toolchain, debug, bool(options.get("fast_math", config.fast_math)))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -23,11 +22,12 @@ from tilekit.ir.context import Concrete, LaunchForm, using
 from tilekit.ir.core import Function, walk
 from tilekit.ir.handles import Array, Scalar
 from tilekit.ir.interpret import Machine, from_memory
+from tilekit.ir.notices import warn_at
 from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, to_numpy_scalar
 from tilekit.passes import run_pipeline
 from tilekit.passes.uniformity import Uniformity, runs_lanes
 from tilekit.runtime.arguments import whole_blocks
-from tilekit.runtime.toolchain import find_toolchain
+from tilekit.runtime.toolchain import REMEDY, find_toolchain
 from tilekit.runtime.turns import Member, Turns
 
 INTERPRET = "interpret"
@@ -41,11 +41,8 @@ def stands_in() -> bool:
         return False
     if not _told:
         _told = True
-        text = (
-            "no C++ compiler was found, so kernels run in the interpreter, which is slow; "
-            "install g++, clang++ or the ziglang package, or set TILEKIT_CXX"
-        )
-        warnings.warn(text, FallbackWarning, stacklevel=2)
+        text = f"no C++ compiler was found, so kernels run in the interpreter, which is slow; {REMEDY}"
+        warn_at(FallbackWarning, text, None)
     return True
 
 

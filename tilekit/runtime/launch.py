@@ -7,28 +7,18 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilekit.codegen.target import Target
 from tilekit.config import config
-from tilekit.errors import CompileError, KernelNotImplementedError, KernelTypeError, KernelValueError
+from tilekit.errors import KernelNotImplementedError, KernelTypeError, KernelValueError
 from tilekit.frontend.kernel import Kernel
-from tilekit.ir.context import LaunchForm
-from tilekit.ir.core import Function
 from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, ScalarType
-from tilekit.passes.uniformity import observes_lanes
-from tilekit.runtime.arguments import bind, parameters_of, types_of
-from tilekit.runtime.cpu import compile_cpu
-from tilekit.runtime.interpreter import INTERPRET, compile_eager, stands_in
+from tilekit.runtime.arguments import ByBlockDim, bind, parameters_of
 
 Types = Mapping[str, ArrayType | ScalarType | None]
 MAX_NDIM = 4
 MAX_POINTS = 2**31 - 1
 MAX_BLOCK_DIM = 1024
 DEFAULT_BLOCK_DIM = 256
-
-
-class ByBlockDim(dict[int, Any]):
-    """The compiled forms of a kernel that observes lanes, by lanes of a block."""
 
 
 def dims_of(dim: Any) -> tuple[int, ...]:
@@ -78,7 +68,8 @@ def _options_key() -> int:
     if found is None:
         if len(_option_keys) > 1000:
             _option_keys.clear()
-        values = tuple(config.values().values())
+        # Where and on how many threads a kernel runs is asked at every launch; the rest may change its code.
+        values = tuple(value for name, value in config.values().items() if name not in ("device", "num_threads"))
         found = _option_keys[version] = _option_sets.setdefault(values, len(_option_sets))
     return found
 
@@ -102,7 +93,9 @@ def _run(kernel: Any, dim: Any, inputs: Any, outputs: Any, device: Any, block_di
     if type(compiled) is ByBlockDim:
         compiled = compiled.get(block_dim)
     if compiled is None:
-        compiled = _compile(kernel, key, len(grid), tiled, block_dim, where)
+        from tilekit.runtime.specialise import compile_for  # compilers and passes, which a warm launch never needs
+
+        compiled = compile_for(kernel, key, len(grid), tiled, block_dim, where)
     compiled.run(values, grid, points)
 
 
@@ -118,36 +111,6 @@ def _device(given: Any, found: str | None) -> str:
     if found is not None and found != where and not (found == "cpu" and not where.startswith("cuda")):
         raise KernelValueError(f"the launch is on {where!r}, but the kernel's arrays are on {found!r}")
     return where
-
-
-def _compile(kernel: Kernel, key: Any, ndim: int, tiled: bool, block_dim: int, device: str) -> Any:
-    if device not in ("cpu", INTERPRET):
-        raise CompileError(f"device {device!r} is not supported yet; use 'cpu' or {INTERPRET!r}")
-    with kernel.lock:
-        known = kernel.cache.get(key)
-        found = known.get(block_dim) if isinstance(known, ByBlockDim) else known
-        if found is None:
-            build = _interpreted if device == INTERPRET or stands_in() else _compiled
-            found, function = build(kernel, types_of(kernel, key[0]), LaunchForm(tiled, ndim, block_dim))
-            if observes_lanes(function, tiled):
-                kernel.cache.setdefault(key, ByBlockDim())[block_dim] = found
-            else:
-                kernel.cache[key] = found
-        return found
-
-
-def _compiled(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Function]:
-    """A kernel compiled for the CPU, and its function as traced."""
-    function = kernel.trace(types, form)
-    assert form.block_dim is not None and form.ndim is not None
-    target = Target("cpu", "", form.block_dim, form.tiled, form.ndim, config.index_checks, config.checked)
-    return compile_cpu(function, target, kernel.options.get("module_options") or {}), function
-
-
-def _interpreted(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Function]:
-    """A kernel that runs as Python, and its function as traced."""
-    found = compile_eager(kernel, types, form)
-    return found, found.function
 
 
 class Launch:

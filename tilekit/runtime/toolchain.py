@@ -50,6 +50,9 @@ _FAMILY_FLAGS = {
     "zig": ("-Xclang", "-ffloat16-excess-precision=none", "-nostdlib", "-fno-sanitize=undefined"),
 }
 
+REMEDY = "install g++, clang++ or the ziglang package, or set TILEKIT_CXX"
+"""What to do where no compiler was found."""
+
 
 @dataclass(frozen=True)
 class Toolchain:

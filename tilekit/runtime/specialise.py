@@ -1,0 +1,55 @@
+"""The first launch of a specialisation: trace the kernel, and compile it or prepare it for the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilekit.codegen.target import Target
+from tilekit.config import config
+from tilekit.errors import CompileError
+from tilekit.frontend.kernel import Kernel
+from tilekit.ir.context import LaunchForm
+from tilekit.ir.core import Function
+from tilekit.ir.types import ArrayType, ScalarType
+from tilekit.passes.uniformity import observes_lanes
+from tilekit.runtime.arguments import ByBlockDim, types_of
+from tilekit.runtime.cpu import compile_cpu
+from tilekit.runtime.interpreter import INTERPRET, compile_eager, stands_in
+
+Types = Mapping[str, ArrayType | ScalarType | None]
+
+
+def compile_for(kernel: Kernel, key: Any, ndim: int, tiled: bool, block_dim: int, device: str) -> Any:
+    """The form of a kernel that a launch with this key runs, made unless another thread just has.
+
+    Raises:
+        CompileError: there is no such device, or the compiler refused the code.
+    """
+    if device not in ("cpu", INTERPRET):
+        raise CompileError(f"device {device!r} is not supported yet; use 'cpu' or {INTERPRET!r}")
+    with kernel.lock:
+        known = kernel.cache.get(key)
+        found = known.get(block_dim) if isinstance(known, ByBlockDim) else known
+        if found is None:
+            build = _interpreted if device == INTERPRET or stands_in() else _compiled
+            found, function = build(kernel, types_of(kernel, key[0]), LaunchForm(tiled, ndim, block_dim))
+            if observes_lanes(function, tiled):
+                kernel.cache.setdefault(key, ByBlockDim())[block_dim] = found
+            else:
+                kernel.cache[key] = found
+        return found
+
+
+def _compiled(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Function]:
+    """A kernel compiled for the CPU, and its function as traced."""
+    function = kernel.trace(types, form)
+    assert form.block_dim is not None and form.ndim is not None
+    target = Target("cpu", "", form.block_dim, form.tiled, form.ndim, config.index_checks, config.checked)
+    return compile_cpu(function, target, kernel.options.get("module_options") or {}), function
+
+
+def _interpreted(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Function]:
+    """A kernel that runs as Python, and its function as traced."""
+    found = compile_eager(kernel, types, form)
+    return found, found.function
