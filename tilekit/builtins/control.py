@@ -97,7 +97,15 @@ def _for_emit(cx: Any, results: Any, start: str, stop: str, step: str, init: Any
     test = f"{by} > 0 ? {index} < {last} : {by} < 0 && {index} > {last}"
     if step.lstrip("-").isdigit():
         test = f"{index} {'>' if step.startswith('-') else '<'} {last}"
-    with cx.braces(f"for ({dtype} {index} = {start}; {test}; {index} += {by})"):
+    if by.rstrip("l") in ("1", "-1"):
+        with cx.braces(f"for ({dtype} {index} = {start}; {test}; {index} += {by})"):
+            cx.block(blocks[0], blocks[0].params[1:])
+        return
+    # A step past the last index may not fit the index's dtype, and wraps: the indices left are counted instead.
+    left = cx.fresh("left")
+    cx.line(f"{dtype} {index} = {start};")
+    cx.line(f"tk::u64 {left} = tk::range_length<{dtype}>({index}, {last}, {by});")
+    with cx.braces(f"for (; {left}; --{left}, {index} += {by})"):
         cx.block(blocks[0], blocks[0].params[1:])
 
 
