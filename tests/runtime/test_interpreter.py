@@ -8,6 +8,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -71,7 +72,6 @@ def test_views_of_memory_of_every_kind(given):
 
 
 def bfloat16_array(bits):
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     return bits.view(ml_dtypes.bfloat16)
 
 
@@ -181,6 +181,36 @@ def test_tracing_is_hidden_from_debuggers():
     body = [first + 4, first + 5, first + 7]
     lines = [first, first + 1, first + 2, first + 3, *body, first + 3, *body, first + 3, first + 8]
     assert [line for event, line in seen if event == "line"] == lines
+
+
+class Monitoring:
+    """What debuggers use since Python 3.12, as far as the interpreter asks it."""
+
+    DEBUGGER_ID = 0
+
+    def __init__(self, tool):
+        self.tool = tool
+        self.events = 32
+        self.past = []
+
+    def get_tool(self, number):
+        return self.tool if number == self.DEBUGGER_ID else None
+
+    def get_events(self, number):
+        return self.events
+
+    def set_events(self, number, events):
+        self.events = events
+        self.past.append(events)
+
+
+@pytest.mark.parametrize(("tool", "past"), [("debugger", [0, 32]), (None, [])])
+def test_tracing_is_hidden_from_monitoring(monkeypatch, tool, past):
+    monitoring = Monitoring(tool)
+    monkeypatch.setattr(sys, "monitoring", monitoring, raising=False)
+    stopping.cache.clear()
+    interpret(stopping, 1, np.arange(4, dtype=np.float32), 2, np.zeros(2, np.float32))
+    assert monitoring.past == past
 
 
 def run_pdb(*commands):
