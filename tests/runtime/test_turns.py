@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
+import time
 import traceback
 
 import numpy as np
@@ -64,6 +66,22 @@ def test_what_a_lane_raises_ends_all(monkeypatch, kind):
     assert line_of(__file__, "a lane stops") in lines
     if kind is LookupError:
         assert caught.value.__notes__ == ["in block 0, lane 4 of kernel 'neighbours'"]
+
+
+def test_an_interrupt_ends_a_lane_that_goes_on_for_ever(monkeypatch):
+    def hook():
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        for _ in range(3000):
+            time.sleep(0.01)
+        seen.append("never interrupted")
+
+    seen = []
+    monkeypatch.setattr(sys, "breakpointhook", hook)
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        interpret(neighbours, np.zeros(LANES, np.int32))
+    assert threading.active_count() == before
+    assert not seen
 
 
 @tk.kernel
