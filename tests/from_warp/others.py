@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import io
 
 import numpy as np
 import pytest
@@ -97,7 +99,7 @@ def _() -> None:
     assert run(k, dim=4).tolist() == [0, 1, 2, 3]
 
 
-@row("no lists, tuples as loop subjects, `zip`, `enumerate`, comprehensions, lambdas, f-strings or annotated variables")
+@row("no lists, tuples as loop subjects, `zip`, `enumerate`, comprehensions, lambdas or annotated variables")
 def _() -> None:
     @tk.kernel
     def k(n: int, out: tk.array1d[float]):
@@ -105,8 +107,7 @@ def _() -> None:
         for i, (x, y) in enumerate(zip([1, 2], (n, 20), strict=True)):
             total += i + x * y
         doubled = [2 * v for v in (n, 1)]
-        name = f"{len(doubled)} values"
-        out[len(name) - 8] = float(total + sum(doubled))
+        out[0] = float(total + sum(doubled))
 
     assert run(k, 3)[0] == 0 + 3 + 1 + 40 + 6 + 2
 
@@ -144,6 +145,18 @@ def _() -> None:
         tk.tile_store(out, t[..., 1])
 
     assert run(k, A).tolist() == [-1.0, 5.0, 18.0, 26.0]
+
+
+@row("f-strings are refused")
+def _() -> None:
+    @tk.kernel
+    def k(x: float, out: tk.array1d[float]):
+        print(f"x is {x:.2f}")
+
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        run(k, 1.5)
+    assert text.getvalue() == "x is 1.50\n"
 
 
 @row("`tile_sum(a, axis=-1)` is refused")
@@ -192,6 +205,16 @@ def _() -> None:
 
     with pytest.raises(NotImplementedError, match="calls itself"):
         run(k, 3)
+
+
+@row("`launch` of a tile kernel over points that fill no whole block")
+def _() -> None:
+    @tk.kernel
+    def k(a: tk.array1d[float], out: tk.array1d[float]):
+        tk.tile_store(out, tk.tile_load(a, shape=4))
+
+    with pytest.raises(tk.errors.TilekitError, match="multiple"):
+        tk.launch(k, dim=33, inputs=[A[0]], outputs=[np.zeros(4, np.float32)], block_dim=32)
 
 
 @row("an output array may be read-only, or have elements that share memory")

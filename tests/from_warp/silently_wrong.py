@@ -112,6 +112,26 @@ def _() -> None:
         run(k, A[0])
 
 
+@row("a tile operation whose offset or number differs between lanes: no diagnostic")
+def _() -> None:
+    @tk.kernel
+    def k(a: tk.array1d[float], out: tk.array1d[float]):
+        _i, lane = tk.tid()
+        tk.tile_store(out, tk.tile_load(a, shape=4, offset=lane))
+
+    with pytest.raises(tk.errors.TilekitError, match="lane"):
+        run(k, A[0])
+
+
+@row("`a[i] += 1` in a tiled kernel counts once on the CPU, `block_dim` times on CUDA")
+def _() -> None:
+    @tk.kernel
+    def k(out: tk.array1d[float]):
+        out[0] += 1.0
+
+    assert run(k, dim=3, block_dim=32)[0] == 3.0
+
+
 @row("`block_dim` is 1 on the CPU, whatever was asked for")
 def _() -> None:
     @tk.kernel

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tilekit as tk
+from tilekit.runtime.array_view import ArrayView
 from tilekit.runtime.launch import ByBlockDim
 
 
@@ -155,6 +156,24 @@ def test_a_device_that_the_arrays_are_not_on():
     a, out = arrays()
     with pytest.raises(ValueError, match="the launch is on 'cuda:0', but the kernel's arrays are on 'cpu'"):
         tk.launch_tiled(doubled, dim=2, inputs=[a], outputs=[out], device="cuda:0")
+
+
+def test_arrays_on_two_devices():
+    a, out = arrays()
+    there = ArrayView(4096, (8,), (4,), tk.float32, "cuda:0")
+    with pytest.raises(ValueError, match="argument 'out' of kernel 'doubled': is on cpu, other arguments on cuda:0"):
+        tk.launch_tiled(doubled, dim=2, inputs=[there], outputs=[out])
+    with pytest.raises(ValueError, match="argument 'out' of kernel 'doubled': is on cuda:0, other arguments on cpu"):
+        tk.launch_tiled(doubled, dim=2, inputs=[a], outputs=[there])
+
+
+def test_the_number_of_threads_is_no_reason_to_compile_anew():
+    a, out = arrays()
+    doubled.cache.clear()
+    for threads in (1, 2, None):
+        with tk.config.scoped(num_threads=threads):
+            tk.launch_tiled(doubled, dim=2, inputs=[a], outputs=[out])
+    assert len(doubled.cache) == 1
 
 
 def test_one_array_may_be_input_and_output():

@@ -162,7 +162,7 @@ def _emit(cx: Any, results: Any, a: Any, b: Any, out: Any, alpha: str, beta: str
 
 
 @tile_matmul.adjoint
-def _adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+def _adjoint(cx: Any, grad: Any, value: Any, precision: str) -> dict[str, Any]:
     def product() -> Any:
         return tile_matmul(cx.widen(value("a")), cx.widen(value("b")))
 
@@ -174,8 +174,8 @@ def _adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
         return tile_map(lambda g, f: where(f == 0.0, 0.0, g * f), grad, factor)  # 0 * inf would be NaN
 
     return {
-        "a": lambda: tile_matmul(grad, tile_transpose(value("b")), alpha=value("alpha")),
-        "b": lambda: tile_matmul(cx.widen(tile_transpose(value("a"))), grad, alpha=value("alpha")),
+        "a": lambda: tile_matmul(grad, tile_transpose(value("b")), alpha=value("alpha"), precision=precision),
+        "b": lambda: tile_matmul(cx.widen(tile_transpose(value("a"))), grad, alpha=value("alpha"), precision=precision),
         "out": old,
         "alpha": lambda: cx.sum(grad * product()),
         "beta": lambda: cx.sum(grad * cx.widen(value("out"))),

@@ -116,7 +116,7 @@ class Slot:
         return self.value
 
     def better_guess(self, after: Any) -> Any:
-        if self.name == RESULT and self.value is None and after is not None:
+        if self.name == RESULT and self.value is None and self.guess is None and after is not None:
             return guess_of(after)
         return None
 

@@ -92,7 +92,7 @@ class Scope:
         wanted = gradient_type(value.type)
         if isinstance(given, float | int):
             given = wrap(Const(ScalarType(wanted.dtype), float(given)))  # type: ignore[arg-type]
-        if given.dtype != wanted.dtype:
+        if given.dtype != wanted.dtype or getattr(given.type, "weak", False):
             given = OPERATORS["cast"](given, wanted.dtype)
         if given.type != wanted:
             raise AssertionError(f"a gradient of type {given.type} for a {value.type}")

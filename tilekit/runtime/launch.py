@@ -68,7 +68,8 @@ def _options_key() -> int:
     if found is None:
         if len(_option_keys) > 1000:
             _option_keys.clear()
-        values = tuple(config.values().values())
+        # Where and on how many threads a kernel runs is asked at every launch; the rest may change its code.
+        values = tuple(value for name, value in config.values().items() if name not in ("device", "num_threads"))
         found = _option_keys[version] = _option_sets.setdefault(values, len(_option_sets))
     return found
 

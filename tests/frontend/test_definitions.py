@@ -1,0 +1,193 @@
+"""Where kernels and helpers may be defined, and what a new definition does."""
+
+from __future__ import annotations
+
+import linecache
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilekit as tk
+from tilekit.errors import KernelSyntaxError
+
+SCALE = 2.0
+
+
+def run(kernel, *inputs):
+    out = np.zeros(4, np.float32)
+    tk.launch_tiled(kernel, dim=1, inputs=list(inputs), outputs=[out], block_dim=1)
+    return out.tolist()
+
+
+@tk.kernel
+def in_a_module(out: tk.array1d[float]):
+    out[0] = SCALE
+
+
+def make(factor):
+    def scaled(x):
+        return x * factor
+
+    @tk.kernel
+    def k(x: float, out: tk.array1d[float]):
+        out[0] = scaled(x) + SCALE
+
+    return k
+
+
+class Model:
+    TILE = 3.0
+
+    def __init__(self, bias):
+        self.bias = bias
+
+    @staticmethod
+    def double(x):
+        return 2.0 * x
+
+    def shift(self, x, times=1.0):
+        return x + self.bias * times
+
+    @tk.kernel
+    def in_a_class(x: float, out: tk.array1d[float]):
+        out[0] = Model.double(x) + Model.TILE
+
+    def kernel(self):
+        @tk.kernel
+        def k(x: float, out: tk.array1d[float]):
+            out[0] = self.shift(x, times=2.0)
+
+        return k
+
+
+def test_module_closure_class_and_method():
+    assert run(in_a_module)[0] == 2.0
+    assert [run(make(factor), 3.0)[0] for factor in (1.0, 10.0)] == [5.0, 32.0]
+    assert run(Model.in_a_class, 5.0)[0] == 13.0
+
+
+def test_a_method_sees_the_attributes_of_its_object_as_they_are():
+    model = Model(5.0)
+    kernel = model.kernel()
+    assert run(kernel, 1.0)[0] == 11.0
+    model.bias = 7.0
+    assert run(kernel, 1.0)[0] == 15.0
+
+
+def cell(text: str, name: str) -> dict[str, Any]:
+    """Run text as a notebook does: a file that only linecache knows."""
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    names: dict[str, Any] = {"tk": tk, "np": np, "__name__": "__main__"}
+    exec(compile(text, name, "exec"), names)
+    return names
+
+
+CELL = """
+def scale(x):
+    return x * {factor}
+
+@tk.kernel
+def k(x: float, out: tk.array1d[float]):
+    out[0] = scale(x)
+"""
+
+
+def test_notebook_cells():
+    first = cell(CELL.format(factor=2.0), "<ipython-input-1-abc>")
+    second = cell(CELL.format(factor=3.0), "<ipython-input-2-def>")
+    assert run(first["k"], 1.0)[0] == 2.0
+    assert run(second["k"], 1.0)[0] == 3.0
+
+
+def test_equal_code_in_two_files_keeps_its_own_globals():
+    text = "def get():\n    return VALUE\n\n@tk.kernel\ndef k(out: tk.array1d[float]):\n    out[0] = get()\n"
+    found = []
+    for number in (1.0, 2.0):
+        names = cell(text, f"<cell {number}>")
+        names["VALUE"] = number
+        found.append(names["k"])
+    assert [run(kernel)[0] for kernel in found] == [1.0, 2.0]
+
+
+def test_a_redefined_helper_takes_effect_at_the_next_launch():
+    names = cell(CELL.format(factor=2.0), "<cell redefined>")
+    assert run(names["k"], 1.0)[0] == 2.0
+    text = "def scale(x):\n    return x * 5.0\n"
+    linecache.cache["<cell later>"] = (len(text), None, text.splitlines(keepends=True), "<cell later>")
+    exec(compile(text, "<cell later>", "exec"), names)
+    assert run(names["k"], 1.0)[0] == 5.0
+
+
+def test_no_source_is_one_clear_error():
+    names: dict[str, Any] = {"tk": tk}
+    text = "@tk.kernel\ndef k(n: int):\n    x = n\n"
+    with pytest.raises(KernelSyntaxError, match=r"source of 'k' is not available; define kernels in a file"):
+        exec(text, names)
+        tk.launch_tiled(names["k"], dim=1, inputs=[1], block_dim=1)
+
+
+def test_python_c_is_the_same_error():
+    program = "import tilekit as tk\n@tk.kernel\ndef k(n: int):\n    x = n\ntk.launch_tiled(k, dim=1, inputs=[1])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "source of 'k' is not available" in done.stderr
+
+
+def test_defaults_keywords_and_star_arguments_of_helpers():
+    @tk.func
+    def weighted(x: float, weight: float = 10.0, *, offset: float = 1.0):
+        return x * weight + offset
+
+    def total(*numbers):
+        return sum(numbers)
+
+    @tk.kernel
+    def k(x: float, out: tk.array1d[float]):
+        out[0] = weighted(x)
+        out[1] = weighted(x, 2.0, offset=5.0)
+        out[2] = weighted(weight=3.0, x=x)
+        out[3] = total(x, 1.0, x)
+
+    assert run(k, 2.0) == [21.0, 9.0, 7.0, 5.0]
+
+
+def test_helpers_in_helpers_lambdas_and_recursion_over_constants():
+    def power(x, n):
+        return 1.0 if n == 0 else x * power(x, n - 1)
+
+    square = lambda x: power(x, 2)  # noqa: E731
+
+    @tk.kernel
+    def k(x: float, out: tk.array1d[float]):
+        twice = lambda f, v: f(f(v))  # noqa: E731
+        out[0] = power(x, 3)
+        out[1] = twice(square, x)
+
+    assert run(k, 2.0)[:2] == [8.0, 16.0]
+
+
+def test_variables_may_have_any_name():
+    @tk.kernel
+    def index(item: float, out: tk.array1d[float]):
+        index = 0.0
+        chosen = item if item > 1.0 else index
+        body = 0.0
+        for cx in range(3):
+            body += chosen
+            if body > 100.0:
+                break
+        operands = body
+        out[0] = operands
+
+    assert run(index, 2.0)[0] == 6.0
+
+
+def test_a_kernel_called_again_with_other_types_is_compiled_again():
+    @tk.kernel
+    def k(x: Any, out: tk.array1d[float]):
+        out[0] = float(x / 2)
+
+    assert run(k, np.int32(5))[0] == 2.0
+    assert run(k, np.float32(5))[0] == 2.5
