@@ -140,6 +140,27 @@ def test_breakpoints_have_no_effect_in_compiled_kernels(monkeypatch):
     assert out.tolist() == [22.0, 22.0]
 
 
+@tk.func
+def stops(x: float):
+    breakpoint()  # in a mapped function
+    return x + 1.0
+
+
+@tk.kernel
+def maps(out: tk.array1d[float]):
+    t = tk.tile_zeros(shape=2)
+    tk.tile_store(out, tk.tile_map(stops, t))
+
+
+def test_breakpoints_have_no_effect_in_mapped_functions(monkeypatch):
+    monkeypatch.setattr(sys, "breakpointhook", lambda: pytest.fail("stopped while tracing"))
+    out = np.zeros(2, np.float32)
+    with pytest.warns(TilekitWarning, match="mapped over tiles; call them on one element") as caught:
+        interpret(maps, 1, out)
+    assert (caught[0].filename, caught[0].lineno) == (__file__, line_of(__file__, "in a mapped function"))
+    assert out.tolist() == [1.0, 1.0]
+
+
 def test_an_error_of_the_debugger_leaves_the_kernel_with_a_note(monkeypatch):
     def hook():
         raise LookupError("quit")

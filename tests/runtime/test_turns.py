@@ -159,6 +159,29 @@ def test_lanes_on_ways_of_their_own():
 
 
 @tk.kernel
+def prints_tiles(out: tk.array1d[tk.int32]):
+    _block, lane = tk.tid()
+    t = tk.tile_zeros(shape=6, dtype=tk.int32)
+    t[lane] = lane + 1
+    print(lane, t)
+    if lane == 2:
+        t[0] = 9
+        print("inside", t[0:2])
+    print(lane, t[0:3])
+    tk.tile_store(out, t)
+
+
+def test_lanes_print_what_all_have_written(capsys):
+    texts = []
+    for device in ("cpu", "interpret"):
+        out = np.zeros(LANES, np.int32)
+        tk.launch_tiled(prints_tiles, dim=1, inputs=[out], block_dim=LANES, device=device)
+        texts.append(capsys.readouterr().out.splitlines())
+    assert texts[0] == texts[1]
+    assert "0 [1 2 3 4 5 6]" in texts[1]
+
+
+@tk.kernel
 def points(a: tk.array2d[float], out: tk.array2d[float]):
     i, j = tk.tid()
     t = tk.tile(a[i, j])
