@@ -62,6 +62,7 @@ _PYTHON: dict[Any, str] = {
     builtins.min: "min", builtins.max: "max", builtins.abs: "abs", builtins.len: "len", builtins.print: "print",
     builtins.int: "int", builtins.float: "float", builtins.bool: "bool", builtins.range: "range",
     builtins.pow: "pow", builtins.round: "round", builtins.reversed: "reversed",
+    builtins.any: "any", builtins.all: "all",
 }  # fmt: skip
 
 

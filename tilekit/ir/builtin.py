@@ -170,7 +170,8 @@ class Builtin(Properties):
         attrs: dict[str, Any] = {}
         ignored = self.ignored(given, {})
         for name, value in given.items():
-            what = f"{self.spelled}: {marked(name)}" if self.spelled != self.name else f"{self.name}(): {name}"
+            what = f"the {name}" if self.group == "internal" else f"{self.name}(): {name}"
+            what = f"{self.spelled}: {marked(name)}" if self.spelled != self.name else what
             match self.kinds[name]:
                 case Kind.OPERAND:
                     unread = isinstance(value, Tile) and name in ignored
