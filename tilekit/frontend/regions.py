@@ -211,23 +211,21 @@ def unmergeable(name: str, reason: object) -> KernelTypeError:
 def _dropped(cell: CellType, value: Any, left: str, other: Any) -> Any:
     """What one side of a branch leaves in a variable, or that it does not matter."""
     if left == "jump" and value is UNBOUND and other is not UNBOUND:
-        if partial:
-            partial[-1].append(cell)
+        around = _builder().partial
+        if around:
+            around[-1].append(cell)
         return MISSING
     return MISSING if left == "return" else value
 
 
-partial: list[list[CellType]] = []
-"""For each loop around, the variables that are bound in this iteration only where no jump left it."""
-
-
 def run_iteration(cells: Cells, body: Callable[[], Any]) -> Any:
     """Run one iteration; what is bound only where no jump left it has no value afterwards."""
-    partial.append([])
+    around = _builder().partial
+    around.append([])
     try:
         result = body()
     finally:
-        found = partial.pop()
+        found = around.pop()
     cells.write({name: UNBOUND for name, cell in cells.cells.items() if any(cell is item for item in found)})
     return result
 

@@ -30,8 +30,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tilekit.errors import KernelTypeError, KernelValueError, TilekitError
-from tilekit.errors import operand as marked
+from tilekit.errors import KernelTypeError, KernelValueError, TilekitError, operand as marked
 from tilekit.ir import handles
 from tilekit.ir.context import Concrete, Context, active, fail, together
 from tilekit.ir.core import Block, Const, Value, type_of
@@ -172,7 +171,8 @@ class Builtin(Properties):
         attrs: dict[str, Any] = {}
         ignored = self.ignored(given, {})
         for name, value in given.items():
-            what = f"{self.spelled}: {marked(name)}" if self.spelled != self.name else f"{self.name}(): {name}"
+            what = f"the {name}" if self.group == "internal" else f"{self.name}(): {name}"
+            what = f"{self.spelled}: {marked(name)}" if self.spelled != self.name else what
             match self.kinds[name]:
                 case Kind.OPERAND:
                     unread = isinstance(value, Tile) and name in ignored
