@@ -163,3 +163,9 @@ def test_what_atomic_updates_find_is_the_same_for_any_number_of_threads():
         tk.launch(compacted, dim=a.size, inputs=[a], outputs=[out, count])
     assert count[0] == 4999
     assert np.array_equal(out[:4999], np.arange(1, 5000))
+
+
+def test_code_names_python_lines_unless_told_not_to():
+    assert '#line 17 "' in compile_kernel(halved).source
+    with tk.config.scoped(line_directives=False):
+        assert "#line" not in compile_kernel(halved).source

@@ -122,7 +122,9 @@ class Emitter:
     def mark_line(self, location: Location | None) -> None:
         """A ``#line`` so that compilers, debuggers and sanitizers name the Python line."""
         here = self._line
-        if location is None or (here is not None and (here.file, here.line) == (location.file, location.line)):
+        if location is None or not self.target.line_directives:
+            return
+        if here is not None and (here.file, here.line) == (location.file, location.line):
             return
         file = location.file.replace("\\", "\\\\").replace('"', '\\"')
         self.lines.append(f'#line {location.line} "{file}"')

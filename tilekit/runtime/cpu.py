@@ -21,6 +21,7 @@ from tilekit.codegen.storage import ALIGNMENT, round_up
 from tilekit.codegen.target import Target
 from tilekit.config import config
 from tilekit.errors import CompileError, KernelTypeError
+from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function, walk
 from tilekit.ir.types import ArrayType
 from tilekit.passes import Observer, run_pipeline
@@ -227,8 +228,13 @@ def compile_library(generated: Generated, options: Mapping[str, Any]) -> Path:
     toolchain = find_toolchain()
     if toolchain is None:
         raise CompileError(f"no C++ compiler was found; {REMEDY}")
-    debug = config.mode == "debug" or config.lineinfo
-    return build(generated, toolchain, debug, bool(options.get("fast_math", config.fast_math)))
+    return build(generated, toolchain, config.mode == "debug", bool(options.get("fast_math", config.fast_math)))
+
+
+def cpu_target(form: LaunchForm) -> Target:
+    """The CPU under the options in force."""
+    options = (config.index_checks, config.checked, config.line_directives)
+    return Target("cpu", "", form.block_dim or 1, form.tiled, form.ndim or 1, *options)
 
 
 def compile_cpu(function: Function, target: Target, options: Mapping[str, Any]) -> CpuKernel:
