@@ -43,6 +43,9 @@ template <class T> TK_FN T int_remainder(T a, T b)
     return (T)(a % safe);
 }
 
+// x, or the largest i64 where it is more.
+TK_FN i64 saturated(u64 x) { return x >> 63 ? (i64)(~0ull >> 1) : (i64)x; }
+
 // How many integers range(start, stop, step) has: none where the step is zero.
 template <class T> TK_FN u64 range_length(T start, T stop, T step)
 {
