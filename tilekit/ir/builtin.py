@@ -30,8 +30,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tilekit.errors import KernelTypeError, TilekitError
-from tilekit.errors import operand as marked
+from tilekit.errors import KernelTypeError, TilekitError, operand as marked
 from tilekit.ir import handles
 from tilekit.ir.context import Concrete, Context, active, fail, together
 from tilekit.ir.core import Block, Const, Value, type_of

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelTypeError, KernelValueError
-from tilekit.errors import operand as marked
+from tilekit.errors import KernelTypeError, KernelValueError, operand as marked
 from tilekit.ir.context import Concrete, active
 from tilekit.ir.core import Const, Value
 from tilekit.ir.handles import Array, Scalar, Tile
