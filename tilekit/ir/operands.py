@@ -259,8 +259,8 @@ def check_weak(name: str, type: Any, dtype: DType, where: str) -> None:
     fits = dtype.is_float or dtype.kind == "b" or (dtype.kind == "i" and dtype.bits >= int32.bits)
     if isinstance(type, ScalarType) and type.weak and not type.dtype.is_float and not fits:
         raise KernelTypeError(
-            f"{where} needs one dtype: {marked(name)} is an int32 at run time, which may not fit {dtype.name}; cast it, "
-            f"as in tk.{dtype.name}({marked(name)})"
+            f"{where} needs one dtype: {marked(name)} is an int32 at run time, which may not fit {dtype.name}; cast "
+            f"it, as in tk.{dtype.name}({marked(name)})"
         )
 
 
