@@ -33,8 +33,9 @@ from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.operands import constant
 from tilekit.ir.types import ScalarType
 
-Names = tuple[tuple[str, bool, bool], ...]
-"""What bodies assign: a name, whether by a plain assignment, whether anything outside the bodies reads it."""
+Names = tuple[tuple[str, bool, bool | str], ...]
+"""What bodies assign: a name, whether by a plain assignment, whether anything outside the bodies reads it (``"later"``
+where only the next iteration of a loop around may do so)."""
 Body = Callable[..., Any]
 RANGE_LIMIT = 8
 
@@ -45,6 +46,7 @@ class Cells:
     def __init__(self, names: Names, *bodies: Body) -> None:
         self.plain = {name: plain for name, plain, _ in names}
         self.live = {name for name, _, live in names if live}
+        self.later = {name for name, _, live in names if live == "later"}
         self.cells: dict[str, CellType] = {}
         for body in bodies:
             for name, cell in zip(body.__code__.co_freevars, body.__closure__ or (), strict=True):
@@ -197,7 +199,10 @@ def _merge_names(
         try:
             slots[name] = merge(name, before[name], found)
         except Unmergeable as error:
-            raise fail(unmergeable(name, error)) from None
+            if name not in cells.later:
+                raise fail(unmergeable(name, error)) from None
+            _builder().dropped[name] = f"it {error}"
+            slots[name] = Slot()
     return slots
 
 

@@ -39,6 +39,7 @@ from tilekit.ir.operands import (
     Kind,
     accepts,
     allows_none,
+    check_weak,
     common_dtype,
     constant,
     convert_constant,
@@ -211,6 +212,9 @@ class Builtin(Properties):
             types = {name: type_of(operands[name]) for name in self.unify if operands[name] is not None}
             common = common_dtype(types, self.spelled)
             wanted = {name: common for name in types}
+            for name, type in types.items():
+                if isinstance(operands[name], Value) and type.dtype != common.dtype:
+                    check_weak(name, type, common.dtype, self.spelled)
         if "coerce" in self._rules:
             types = {name: type_of(operand) for name, operand in operands.items()}
             wanted.update(self.apply("coerce", types, attrs))
