@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.builtins.construct import check_shape
 from tilekit.errors import KernelTypeError, KernelValueError
 from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.handles import Array, Tile
@@ -67,7 +68,7 @@ def tile_load(
         A new tile of ``a``'s dtype; elements outside ``a`` are zero.
 
     Raises:
-        KernelValueError: ``shape`` or ``offset`` has another number of dimensions than ``a``.
+        KernelValueError: ``shape`` or ``offset`` has another number of dimensions than ``a``, or an extent is zero.
 
     Example:
         >>> import numpy as np, tilekit as tk
@@ -81,6 +82,7 @@ def tile_load(
 def _load_result(a: ArrayType, shape: tuple[int, ...], offset: tuple[Any, ...], storage: str) -> TileType:
     if storage not in ("register", "shared"):
         raise KernelValueError(f"tile_load: storage must be 'register' or 'shared', got {storage!r}")
+    check_shape(shape, "tile_load")
     _check_shape(a, shape, offset, "tile_load")
     return TileType(a.dtype, shape)
 

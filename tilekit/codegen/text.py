@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,22 @@ from tilekit.ir.interpret import to_memory
 from tilekit.ir.types import DType, bfloat16, to_numpy_scalar
 
 _SUFFIX = {"int64": "ll", "uint32": "u", "uint64": "ull", "float32": "f"}
+
+
+@functools.cache
+def _taken() -> frozenset[str]:
+    """C++17's keywords that are Python names, and the names that a member would hide from its own struct."""
+    return frozenset(json.loads((Path(__file__).parent / "taken_names.json").read_text(encoding="utf-8")))
+
+
+def member(name: str) -> str:
+    """What a parameter is called in C++: different for different names, and free to use."""
+    return f"{name}_" if name in _taken() or name.endswith("_") else name
+
+
+def comment(text: str) -> str:
+    """Text that stays inside the comment of one line."""
+    return " ".join(text.split()).rstrip("\\")
 
 
 def cpp_type(dtype: DType) -> str:
