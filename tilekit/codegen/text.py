@@ -12,7 +12,7 @@ import numpy as np
 
 from tilekit.ir.core import Const
 from tilekit.ir.interpret import to_memory
-from tilekit.ir.types import DType, bfloat16, to_numpy_scalar
+from tilekit.ir.types import DType, bfloat16, to_numpy_scalar, uint64
 
 _SUFFIX = {"int64": "ll", "uint32": "u", "uint64": "ull", "float32": "f"}
 
@@ -70,6 +70,11 @@ def _integer(value: int, dtype: DType) -> str:
         return f"({value + 1}{suffix} - 1)"
     text = f"{value}{suffix}"
     return f"{cpp_type(dtype)}({text})" if dtype.bits < 32 else text
+
+
+def signed(expression: str, dtype: DType) -> str:
+    """An integer as an i64 that is as far from an array's or a tile's bounds: a uint64 does not wrap to a negative."""
+    return f"tk::saturated({expression})" if dtype == uint64 else expression
 
 
 def const_literal(const: Const) -> str:

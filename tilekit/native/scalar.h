@@ -43,13 +43,8 @@ template <class T> TK_FN T int_remainder(T a, T b)
     return (T)(a % safe);
 }
 
-// How many integers range(start, stop, step) has: none where the step is zero.
-template <class T> TK_FN u64 range_length(T start, T stop, T step)
-{
-    if (step > 0) return start < stop ? ((u64)stop - (u64)start - 1) / (u64)step + 1 : 0;
-    if (step < 0) return start > stop ? ((u64)start - (u64)stop - 1) / (0 - (u64)step) + 1 : 0;
-    return 0;
-}
+// x, or the largest i64 where it is more.
+TK_FN i64 saturated(u64 x) { return x >> 63 ? (i64)(~0ull >> 1) : (i64)x; }
 
 // a / b: integers truncate and never trap, floats are IEEE.
 template <class T> TK_FN T div(T a, T b)
