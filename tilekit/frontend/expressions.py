@@ -108,16 +108,18 @@ class Expressions(ast.NodeTransformer):
         self.generic_visit(node)
         if len(node.ops) == 1 or self.lazy:
             return node
-        left = node.left
+        left, before = node.left, ""
         pairs: list[ast.expr] = []
         for index, (op, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
-            temporary = f"__compared_{index}"
-            first = left if index == 0 else place(ast.Name(f"__compared_{index - 1}", ast.Load()), right)
+            temporary = f"__compared_{node.lineno}_{node.col_offset}_{index}"
+            first = left if index == 0 else place(ast.Name(before, ast.Load()), right)
             second = right
             if index < len(node.ops) - 1:
                 second = place(ast.NamedExpr(ast.Name(temporary, ast.Store()), right), right)
             pairs.append(place(ast.Compare(first, [op], [second]), node))
-        return support("all_", place(ast.Tuple(pairs, ast.Load()), node), at=node)
+            before = temporary
+        # The last comparison runs only where the others hold.
+        return support("all_", place(ast.Tuple(pairs[:-1], ast.Load()), node), thunk(pairs[-1]), at=node)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)

@@ -288,10 +288,12 @@ def factory(source: Source, function: ast.stmt) -> ast.Module:
 
 
 def bare(arguments: ast.arguments) -> ast.arguments:
-    """The parameters without annotations, which belong to the user's function alone."""
+    """The parameters without annotations and the values of defaults, which belong to the user's function alone."""
     strip = [ast.copy_location(ast.arg(a.arg), a) for a in arguments.args]
     only = [ast.copy_location(ast.arg(a.arg), a) for a in arguments.kwonlyargs]
-    return ast.arguments([], strip, arguments.vararg, only, arguments.kw_defaults, None, arguments.defaults)
+    defaults: list[ast.expr] = [_constant(None, value) for value in arguments.defaults]
+    named = [None if value is None else _constant(None, value) for value in arguments.kw_defaults]
+    return ast.arguments([], strip, arguments.vararg, only, named, None, defaults)
 
 
 def check_arguments(source: Source, arguments: ast.arguments) -> None:
