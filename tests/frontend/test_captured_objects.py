@@ -1,6 +1,7 @@
 """Objects and helpers of every kind that a kernel captures: what changes in them recompiles it."""
 
 import functools
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +48,26 @@ bound = functools.partial(scaled, 1.0)
 by_keyword = made(2.0)
 
 
+class Defaults:
+    value = 1.0
+
+
+class Others:
+    value = 1.0
+
+
+others = Others()
+first = itertools.count()
+GAIN = 1.0
+
+
+def meddle():
+    """Changes a captured value while a kernel is traced, as another thread might."""
+    if next(first) == 0:
+        globals()["GAIN"] = 2.0
+    return 0.0
+
+
 def value_of(holder):
     return holder.value
 
@@ -85,6 +106,22 @@ def reads_a_cycle(out: tk.array1d[float]):
 
 
 @tk.kernel
+def reads_a_class(out: tk.array1d[float]):
+    out[0] = value_of(Defaults)
+
+
+@tk.kernel
+def reads_the_class_of_an_object(out: tk.array1d[float]):
+    out[0] = value_of(others)
+
+
+@tk.kernel
+def reads_while_it_changes(out: tk.array1d[float]):
+    unchanged = tk.static(meddle())
+    out[0] = GAIN + unchanged
+
+
+@tk.kernel
 def calls_a_partial(out: tk.array1d[float]):
     out[0] = bound(3.0)
 
@@ -111,6 +148,8 @@ CHANGES = [
     (reads_nested, 1.0, lambda: setattr(nested.value, "value", 7.0), 7.0),
     (reads_a_list_inside, 1.0, lambda: in_list.value.__setitem__(0, 7.0), 7.0),
     (reads_a_dict_inside, 1.0, lambda: in_dict.value["value"].__setitem__(0, 7.0), 7.0),
+    (reads_a_class, 1.0, lambda: setattr(Defaults, "value", 7.0), 7.0),
+    (reads_the_class_of_an_object, 1.0, lambda: setattr(Others, "value", 7.0), 7.0),
     (reads_a_cycle, 1.0, lambda: setattr(cyclic, "value", 7.0), 7.0),
 ]
 
@@ -133,3 +172,9 @@ def test_a_helper_with_another_keyword_default_is_another_one(monkeypatch):
     assert run(calls_with_defaults) == 6.0
     monkeypatch.setitem(globals(), "by_keyword", made(5.0))
     assert run(calls_with_defaults) == 15.0
+
+
+def test_a_value_that_changes_while_a_kernel_is_traced_is_read_again(monkeypatch):
+    assert run(reads_while_it_changes) == 2.0
+    monkeypatch.setitem(globals(), "GAIN", 1.0)
+    assert run(reads_while_it_changes) == 1.0

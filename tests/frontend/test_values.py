@@ -293,3 +293,13 @@ def test_what_a_while_true_binds():
         return i
 
     check(function, 30)
+
+
+def test_a_range_that_passes_the_end_of_int32():
+    def function(n):
+        count = 0
+        for i in range(n, 2147483647, 500):
+            count += 1
+        return count
+
+    check(function, 2147483000, expected=2)

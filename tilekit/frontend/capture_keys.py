@@ -38,7 +38,7 @@ def key_of_value(value: Any) -> Any:
     if isinstance(value, tuple):
         return type(value), tuple(map(key_of_value, value))
     if isinstance(value, Builtin | ModuleType | type):
-        return find_dtype(value) or _Same(value)
+        return find_dtype(value) or (_attribute_key(value) if is_mutable(value) else _Same(value))
     if isinstance(value, Func):
         return key_of_value(value.function)
     if isinstance(value, FunctionType):
@@ -91,9 +91,19 @@ def _attribute_key(value: Any, around: tuple[int, ...] = ()) -> Any:
 
 
 def _state_of(value: Any) -> dict[str, Any]:
-    """What an object holds in its attributes."""
-    slots = {name: getattr(value, name) for name in _slots_of(type(value)) if hasattr(value, name)}
-    return {**slots, **getattr(value, "__dict__", {})}
+    """What an object, or a class, holds in its attributes, those of the classes that users write included."""
+    kind = value if isinstance(value, type) else type(value)
+    users = [base for base in reversed(kind.__mro__) if _is_users(base)]
+    held = {name: item for base in users for name, item in vars(base).items() if not hasattr(item, "__get__")}
+    if kind is not value:
+        held.update((name, getattr(value, name)) for name in _slots_of(kind) if hasattr(value, name))
+        held.update(getattr(value, "__dict__", {}))
+    return {name: item for name, item in held.items() if not name.startswith("__")}
+
+
+def _is_users(kind: type) -> bool:
+    """Whether a class is neither Python's nor of a package whose classes do not change."""
+    return kind.__module__.partition(".")[0] not in _FIXED
 
 
 def _slots_of(kind: type) -> list[str]:
@@ -114,13 +124,16 @@ def is_mutable(value: Any) -> bool:
         return any(map(is_mutable, value))
     if isinstance(value, partial):
         return any(map(is_mutable, (value.func, *value.args, *value.keywords.values())))
-    if isinstance(value, Builtin | ModuleType | type | FunctionType | Func | Enum):
+    if isinstance(value, type):
+        return _is_users(value) and not issubclass(value, Enum) and find_dtype(value) is None
+    if isinstance(value, Builtin | ModuleType | FunctionType | Func | Enum):
         return False
     return _root(value) not in _TRUSTED and (hasattr(value, "__dict__") or bool(_slots_of(type(value))))
 
 
 _TRUSTED = ("tilekit", "warp", "torch", "numpy")
-_OPAQUE = sys.stdlib_module_names - {"__main__", "types", "argparse"}
+_FIXED = (sys.stdlib_module_names | {*_TRUSTED}) - {"__main__"}
+_OPAQUE = _FIXED - {"types", "argparse"}
 """Modules whose objects inside other objects are no settings of a kernel: loggers, locks, files."""
 
 

@@ -6,7 +6,6 @@ cells. A *tile* that a body updates in place keeps its handle; its value is carr
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import CellType
@@ -132,7 +131,10 @@ def _merge_names(
         try:
             slots[name] = merge(name, before[name], found)
         except Unmergeable as error:
-            raise fail(unmergeable(name, error)) from None
+            if name not in cells.later:
+                raise fail(unmergeable(name, error)) from None
+            current_builder().dropped[name] = f"it {error}"
+            slots[name] = Slot()
     return slots
 
 
@@ -146,29 +148,21 @@ def unmergeable(name: str, reason: object) -> KernelTypeError:
 def _dropped(cell: CellType, value: Any, left: str, other: Any) -> Any:
     """What one side of a branch leaves in a variable, or that it does not matter."""
     if left == "jump" and value is UNBOUND and other is not UNBOUND:
-        if _partial.cells:
-            _partial.cells[-1].append(cell)
+        around = current_builder().partial
+        if around:
+            around[-1].append(cell)
         return MISSING
     return MISSING if left == "return" else value
 
 
-class _Partial(threading.local):
-    """For each loop around in the calling thread, what is bound in this iteration only where no jump left it."""
-
-    def __init__(self) -> None:
-        self.cells: list[list[CellType]] = []
-
-
-_partial = _Partial()
-
-
 def run_iteration(cells: Cells, body: Callable[[], Any]) -> Any:
     """Run one iteration; what is bound only where no jump left it has no value afterwards."""
-    _partial.cells.append([])
+    around = current_builder().partial
+    around.append([])
     try:
         result = body()
     finally:
-        found = _partial.cells.pop()
+        found = around.pop()
     cells.write({name: UNBOUND for name, cell in cells.cells.items() if any(cell is item for item in found)})
     return result
 

@@ -11,8 +11,9 @@ from tilekit.frontend.merge import UNBOUND
 from tilekit.ir.context import Builder, active
 from tilekit.ir.handles import Tile
 
-Names = tuple[tuple[str, bool, bool], ...]
-"""What bodies assign: a name, whether by a plain assignment, whether anything outside the bodies reads it."""
+Names = tuple[tuple[str, bool, bool | str], ...]
+"""What bodies assign: a name, whether by a plain assignment, whether anything outside the bodies reads it (``"later"``
+where only the next iteration of a loop around may do so)."""
 Body = Callable[..., Any]
 
 
@@ -22,6 +23,7 @@ class Cells:
     def __init__(self, names: Names, *bodies: Body) -> None:
         self.plain = {name: plain for name, plain, _ in names}
         self.live = {name for name, _, live in names if live}
+        self.later = {name for name, _, live in names if live == "later"}
         self.cells: dict[str, CellType] = {}
         for body in bodies:
             for name, cell in zip(body.__code__.co_freevars, body.__closure__ or (), strict=True):
