@@ -73,6 +73,8 @@ def test_arange_counts_as_warp_does():
         (lambda: tk.tile_empty(4, storage="global"), KernelValueError, "storage must be 'register' or 'shared'"),
         (lambda: tk.tile_arange(4, storage="global"), KernelValueError, "storage must be 'register' or 'shared'"),
         (lambda: tk.tile_zeros((4, 0)), KernelValueError, "extents of at least 1, got the shape .4, 0."),
+        (lambda: tk.tile_load(np.zeros(3), 0), KernelValueError, "tile_load needs extents of at least 1"),
+        (lambda: tk.tile_zeros((2**16, 2**15)), KernelValueError, "has 2147483648 elements, which is more than"),
         (lambda: tk.tile_empty(-1), KernelValueError, "must not be negative"),
         (lambda: tk.tile_zeros(2.5), KernelTypeError, "shape must be an int or a tuple of ints"),
         (lambda: tk.tile_full(2, 300, dtype=tk.uint8), KernelValueError, "the constant 300 does not fit uint8"),

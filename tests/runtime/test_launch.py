@@ -143,13 +143,48 @@ def test_what_is_no_kernel():
         ([[1.0], np.zeros(8, np.float32)], TypeError, "'a' of kernel 'doubled': a list is no array"),
         ([np.zeros(8, np.float32), np.broadcast_to(np.float32(0), 8)], ValueError, "'out' .*output but read-only"),
         ([np.zeros(8, np.float32), np.lib.stride_tricks.as_strided(np.zeros(8, np.float32), (8,), (0,))], ValueError,
-         "'out' .*is an output whose own elements share memory"),
+         "'out' .*is an output but its own elements share memory"),
     ],
 )  # fmt: skip
 def test_wrong_arguments(given, error, message):
     for device in ("cpu", "interpret"):
         with pytest.raises(error, match=message):
             tk.launch_tiled(doubled, dim=2, inputs=given[:1], outputs=given[1:], device=device)
+
+
+@tk.kernel
+def fills(a: tk.array2d[float], more: bool):
+    row = a[0]
+    if more:
+        row[tk.tid()] = 1.0
+
+
+def test_inputs_that_are_written():
+    """Which list an array stands in does not matter: many programs give all of them as inputs."""
+    frozen = np.zeros((1, 4), np.float32)
+    frozen.flags.writeable = False
+    overlapping = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (1, 4), (4, 0))
+    for device in ("cpu", "interpret"):
+        with pytest.raises(ValueError, match=r"'a' of kernel 'fills': is written by the kernel but read-only"):
+            tk.launch(fills, dim=4, inputs=[frozen, True], device=device)
+        with pytest.raises(ValueError, match=r"is written by the kernel but its own elements share memory"):
+            tk.launch(fills, dim=4, inputs=[overlapping, True], device=device)
+    assert not frozen.any()
+    out = np.zeros(8, np.float32)
+    tk.launch_tiled(doubled, dim=2, inputs=[np.broadcast_to(np.float32(3), 8), out])
+    assert np.all(out == 6)
+
+
+@tk.kernel(name="in C++\\")
+def named(new: tk.array1d[float], double: float, this: int, this_: int, tk_: int, unsigned: tk.bool):
+    if unsigned:
+        new[tk.tid()] = double + float(this) + float(this_) + float(tk_)
+
+
+def test_any_name_of_a_parameter_or_kernel():
+    new = np.zeros(2, np.float32)
+    tk.launch(named, dim=2, inputs=[new, 0.5, 1, 2, 3, True])
+    assert np.all(new == 6.5)
 
 
 def test_a_device_that_the_arrays_are_not_on():

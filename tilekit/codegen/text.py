@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tilekit.ir.core import Const
 from tilekit.ir.interpret import to_memory
-from tilekit.ir.types import DType, bfloat16, to_numpy_scalar
+from tilekit.ir.types import DType, bfloat16, to_numpy_scalar, uint64
 
 _SUFFIX = {"int64": "ll", "uint32": "u", "uint64": "ull", "float32": "f"}
+
+
+@functools.cache
+def _taken() -> frozenset[str]:
+    """C++17's keywords that are Python names, and the names that a member would hide from its own struct."""
+    return frozenset(json.loads((Path(__file__).parent / "taken_names.json").read_text(encoding="utf-8")))
+
+
+def member(name: str) -> str:
+    """What a parameter is called in C++: different for different names, and free to use."""
+    return f"{name}_" if name in _taken() or name.endswith("_") else name
+
+
+def comment(text: str) -> str:
+    """Text that stays inside the comment of one line."""
+    return " ".join(text.split()).rstrip("\\")
 
 
 def cpp_type(dtype: DType) -> str:
@@ -51,6 +70,11 @@ def _integer(value: int, dtype: DType) -> str:
         return f"({value + 1}{suffix} - 1)"
     text = f"{value}{suffix}"
     return f"{cpp_type(dtype)}({text})" if dtype.bits < 32 else text
+
+
+def signed(expression: str, dtype: DType) -> str:
+    """An integer as an i64 that is as far from an array's or a tile's bounds: a uint64 does not wrap to a negative."""
+    return f"tk::saturated({expression})" if dtype == uint64 else expression
 
 
 def const_literal(const: Const) -> str:

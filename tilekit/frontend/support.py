@@ -327,21 +327,26 @@ def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any], 
     """A range loop that a ``break`` or ``return`` may leave: a ``while`` that carries the index."""
     last, step = items.stop, items.step
     __index: Any = items.start
+    before: Any = None
 
-    def within() -> Any:
-        up, down = OPERATORS["<"](__index, last), OPERATORS[">"](__index, last)
+    def ahead(a: Any, b: Any) -> Any:
+        """Whether the steps lead from ``a`` to ``b``."""
+        up, down = OPERATORS["<"](a, b), OPERATORS[">"](a, b)
         if isinstance(step, int):
             return up if step > 0 else down
         falls = OPERATORS["and"](OPERATORS["<"](step, 0), down)
         return OPERATORS["where"](OPERATORS[">"](step, 0), up, falls)
 
     def proceed() -> Any:
-        go = truth(within())
+        go = truth(ahead(__index, last))
+        if before is not None and not (isinstance(step, int) and abs(step) == 1):  # else the index may have wrapped
+            go = truth(OPERATORS["and"](go, ahead(before, __index)))
         return Tracing().and_(lambda: go, lambda: Tracing.not_(stop()))
 
     def iteration() -> None:
-        nonlocal __index
+        nonlocal __index, before
         body(__index)
+        before = __index
         __index = OPERATORS["+"](__index, step)
 
     _while(proceed, iteration, (*names, ("__index", True, True)), body, site)

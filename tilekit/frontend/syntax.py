@@ -133,12 +133,16 @@ class Statements(Expressions):
 
     def _function(self, name: str, body: list[ast.stmt], at: ast.AST, parameter: str | None = None) -> ast.stmt:
         """A nested function whose assignments reach the function around it."""
-        names = sorted(assigned_names(body))
-        head: list[ast.stmt] = [ast.Nonlocal(names)] if names else []
+        assigned = assigned_names(body)
+        head: list[ast.stmt] = [ast.Nonlocal(sorted(assigned))] if assigned else []
         parameters = [ast.arg(parameter)] if parameter else []
         arguments = ast.arguments([], parameters, None, [], [], None, [])
-        function = ast.FunctionDef(name, arguments, head + (body or [ast.Pass()]), [])
-        return place(function, at)  # type: ignore[no-any-return]
+        function: ast.FunctionDef = place(
+            ast.FunctionDef(name, arguments, head + ([] if body else [ast.Pass()]), []), at
+        )
+        function.body += body  # which has its places already
+        function.assigned = assigned  # type: ignore[attr-defined]
+        return function
 
     def _live(self, inside: list[ast.stmt]) -> dict[str, bool | str]:
         """The names that are read outside these statements; ``"later"`` where only the next iteration may do so."""

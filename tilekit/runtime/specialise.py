@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tilekit.codegen.target import Target
-from tilekit.config import config
 from tilekit.errors import CompileError
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
@@ -14,7 +12,7 @@ from tilekit.ir.core import Function
 from tilekit.ir.types import ArrayType, ScalarType
 from tilekit.passes.uniformity import observes_lanes
 from tilekit.runtime.arguments import ByBlockDim, types_of
-from tilekit.runtime.cpu import compile_cpu
+from tilekit.runtime.cpu import compile_cpu, cpu_target
 from tilekit.runtime.interpreter import INTERPRET, compile_eager, stands_in
 
 Types = Mapping[str, ArrayType | ScalarType | None]
@@ -46,9 +44,7 @@ def compile_for(kernel: Kernel, key: Any, ndim: int, tiled: bool, block_dim: int
 def _compiled(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Function]:
     """A kernel compiled for the CPU, and its function as traced."""
     function = kernel.trace(types, form)
-    assert form.block_dim is not None and form.ndim is not None
-    target = Target("cpu", "", form.block_dim, form.tiled, form.ndim, config.index_checks, config.checked)
-    return compile_cpu(function, target, kernel.options.get("module_options") or {}), function
+    return compile_cpu(function, cpu_target(form), kernel.options.get("module_options") or {}), function
 
 
 def _interpreted(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Function]:
