@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
+import tilekit as tk
 from tests.frontend.running import check
 
 CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
@@ -201,3 +203,20 @@ def statement_after_guarded_loop(n):
 @pytest.mark.parametrize(("function", "arguments"), CASES, ids=[f"{f.__name__}{a}" for f, a in CASES])
 def test_as_in_python(function, arguments):
     check(function, *arguments)
+
+
+@tk.kernel
+def chained_with_a_read(n: int, a: tk.array1d[int], out: tk.array1d[float]):
+    if 0 <= n < a[n]:
+        out[0] = 1.0
+    if (0 < n < 3) == (1 < n + 1 < 4) and 0 <= n <= 1 < a[n]:
+        out[1] = 1.0
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_the_last_of_chained_comparisons_runs_only_where_the_others_hold(device):
+    for n, expected in ((-1, [0.0, 0.0]), (1, [1.0, 1.0]), (2, [0.0, 0.0])):
+        out = np.zeros(2, np.float32)
+        given = [n, np.array([5, 5, 0], np.int32)]
+        tk.launch_tiled(chained_with_a_read, dim=1, inputs=given, outputs=[out], block_dim=32, device=device)
+        assert out.tolist() == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import inspect
 import math
 import sys
 import threading
@@ -79,6 +80,8 @@ def resolve_call(function: Any) -> Any:
         return function
     if isinstance(function, Func):
         return inlined(function.function)
+    if isinstance(function, functools.partial):
+        return functools.partial(resolve_call(function.func), *function.args, **function.keywords)
     module = getattr(function, "__module__", None) or ""
     if isinstance(function, FunctionType):
         if module.startswith("tilekit.runtime"):
@@ -124,7 +127,16 @@ def _foreign(function: Any, root: str) -> Any:
         if (getattr(function, "__module__", "") or "").partition(".")[0] == "tilekit":
             return function
         return functools.partial(inlined(function.__func__), function.__self__)
-    return function
+    called = call_of(function)
+    return function if called is None else functools.partial(inlined(called), function)
+
+
+def call_of(value: Any) -> FunctionType | None:
+    """What runs where an object of a user's class is called."""
+    found = None if isinstance(value, type) else inspect.getattr_static(type(value), "__call__", None)
+    if isinstance(found, FunctionType) and found.__module__.partition(".")[0] not in ("tilekit", "warp", "torch"):
+        return found
+    return None
 
 
 @functools.cache

@@ -8,12 +8,13 @@ import operator
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from tilekit.errors import Location, RecompileWarning, TilekitError
 from tilekit.forks import Lock
-from tilekit.frontend.calls import Func, Rewritten, rewritten
+from tilekit.frontend.calls import Func, Rewritten, call_of, rewritten
 from tilekit.frontend.capture_keys import Missing, is_mutable, key_of_value
 
 Chain = tuple[tuple[str, Any], ...]
@@ -97,6 +98,10 @@ def helpers_in(value: Any) -> Iterator[FunctionType]:
     elif isinstance(value, tuple):
         for item in value:
             yield from helpers_in(item)
+    elif isinstance(value, partial):
+        yield from helpers_in((value.func, *value.args, *value.keywords.values()))
+    elif (called := call_of(value)) is not None:
+        yield called
 
 
 def _outer_names(form: Rewritten, function: FunctionType) -> dict[tuple[str, Chain], ast.AST]:

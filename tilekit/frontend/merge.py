@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tilekit.errors import KernelTypeError, TilekitError
+from tilekit.frontend.sameness import BoundTile, bound, same
 from tilekit.frontend.syntax import RESULT
 from tilekit.ir.core import Const, Value
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile, wrap
@@ -27,22 +29,6 @@ MISSING: Any = _Marker("missing")
 
 class Unmergeable(Exception):
     """Two values of one variable cannot be told apart at run time; the message continues "'name' ..."."""
-
-
-class BoundTile:
-    """A tile handle together with the value it held at the end of a branch or an iteration."""
-
-    def __init__(self, tile: Tile) -> None:
-        self.tile = tile
-        self.datum = tile.read()
-        self.type = tile.type
-
-
-def bound(value: Any) -> Any:
-    """A value as a branch leaves it: tiles with what they hold now."""
-    if isinstance(value, tuple):
-        return tuple(map(bound, value))
-    return BoundTile(value) if isinstance(value, Tile) else value
 
 
 def is_number(value: Any) -> bool:
@@ -139,24 +125,6 @@ def guess_of(value: Any) -> Any:
     return ScalarType(number_type(value).dtype) if is_number(value) else None
 
 
-def same(a: Any, b: Any) -> bool:
-    """Whether two compile-time values are one to the kernel."""
-    if a is b:
-        return True
-    if isinstance(a, BoundTile) and isinstance(b, BoundTile):
-        return a.tile is b.tile
-    if isinstance(a, Array) and isinstance(b, Array):
-        return a.datum is b.datum
-    if isinstance(a, Scalar | Tile | Array | BoundTile) or isinstance(b, Scalar | Tile | Array | BoundTile):
-        return isinstance(a, Scalar) and isinstance(b, Scalar) and a.datum is b.datum
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
-    try:
-        return type(a) is type(b) and bool(a == b)
-    except Exception:
-        return False
-
-
 # Branches.
 
 
@@ -191,7 +159,7 @@ class TileSlot(Slot):
         tile = wrap(results.pop(0))
         for side in self.sides:
             if side is not MISSING:
-                tile.twin(side.tile)
+                tile.stand_for(side.tile)
         return tile
 
 
@@ -290,14 +258,16 @@ class CarriedNumber(Slot):
             return None
         new = number_type(after)
         if not new.weak:
-            return new
+            return None if new.dtype.kind == "b" else new
         return new if new.dtype.is_float and not self.type.dtype.is_float else None
 
     def leave(self, after: Any) -> list[Any]:
         if not is_number(after):
             raise Unmergeable(f"is a number before the loop and {describe(after)} in it")
         new = number_type(after)
-        if not new.weak and new.dtype != self.type.dtype:
+        literal = new.weak and "b" not in (new.dtype.kind, self.type.dtype.kind)
+        fits = self.type.dtype.is_float or not new.dtype.is_float
+        if not (literal and fits) and new.dtype != self.type.dtype:
             raise Unmergeable(
                 f"is {self.type.dtype.name} before the loop and {new.dtype.name} at the end of an iteration; "
                 "cast to one dtype"
@@ -337,28 +307,42 @@ class CarriedTile(Slot):
         self.type = first.type
         self.params = [Value(first.type, name)]
         self.inits = [first.read()]
-        self.after: Any = None
+        self.handle: Tile | None = None
+        """What the name is bound to in an iteration, and after the loop."""
+        self.after: Tile | None = None
+        """What it is bound to at the end of an iteration."""
 
     def enter(self) -> Any:
-        handle = wrap(self.params[0])
+        self.handle = self._stand_in(self.params[0])
+        return self.handle
+
+    def _stand_in(self, datum: Any) -> Tile:
+        handle: Tile = wrap(datum)
         if self.value is not None:
-            handle.twin(self.value)
-        self.entered = handle
+            handle.stand_for(self.value)
         return handle
 
     def leave(self, after: Any) -> list[Any]:
         if not isinstance(after, Tile) or after.type != self.type:
             raise Unmergeable(f"is a {self.type} before the loop and {describe(after)} at the end of an iteration")
+        self.after = after
         return [after.read()]
 
     def rebuild(self, results: list[Any]) -> Any:
         datum = results.pop(0)
         if self.inits and datum is self.inits[0] and self.value is not None:
-            return self.value
-        tile = wrap(datum)
-        if self.value is not None:
-            tile.twin(self.value)
-        return tile
+            self.handle = self.value
+        else:
+            self.handle = self._stand_in(datum)
+        return self.handle
+
+
+def carried_tiles(slot: Slot) -> Iterator[CarriedTile]:
+    """The tiles that a slot carries."""
+    if isinstance(slot, CarriedTile):
+        yield slot
+    for item in slot.items if isinstance(slot, TupleSlot) else [slot.slot] if isinstance(slot, Produced) else []:
+        yield from carried_tiles(item)
 
 
 def carried_slot(name: str, value: Any, plain: bool, guess: Any) -> Slot:

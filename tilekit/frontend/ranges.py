@@ -67,7 +67,7 @@ def make_range(*bounds: Any) -> Range:
         if isinstance(bound, Scalar) and not known:
             if not bound.dtype.is_integer:
                 raise fail(KernelTypeError(f"range() needs integers, got {describe(bound)}; use int(...)"))
-            found.append(bound)
+            found.append(OPERATORS["cast"](bound, int32) if bound.dtype.bits < 32 else bound)  # or the index might wrap
         else:
             try:
                 found.append(operator.index(bound))

@@ -13,106 +13,35 @@ from typing import Any
 
 from tilekit.errors import KernelTypeError
 from tilekit.frontend import joins
+from tilekit.frontend.aliases import Aliases
 from tilekit.frontend.merge import (
     MISSING,
     UNBOUND,
+    CarriedTile,
     Produced,
     Slot,
     Unmergeable,
-    bound,
     carried_slot,
+    carried_tiles,
     guess_of,
     merge,
     shown_name,
 )
+from tilekit.frontend.sameness import bound
+from tilekit.frontend.state import Body, Cells, Names, Snapshot, current_builder
 from tilekit.frontend.syntax import JUMP_FLAGS, RESULT, RETURNED
 from tilekit.ir.builtin import REGISTRY
-from tilekit.ir.context import Builder, active, building, fail, using
+from tilekit.ir.context import Builder, building, fail, using
 from tilekit.ir.core import Block, Value, leaves, substitute, walk
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.operands import constant
 from tilekit.ir.types import ScalarType
 
-Names = tuple[tuple[str, bool, bool | str], ...]
-"""What bodies assign: a name, whether by a plain assignment, whether anything outside the bodies reads it (``"later"``
-where only the next iteration of a loop around may do so)."""
-Body = Callable[..., Any]
-RANGE_LIMIT = 8
-
-
-class Cells:
-    """The variables that bodies assign, read and set through their closures."""
-
-    def __init__(self, names: Names, *bodies: Body) -> None:
-        self.plain = {name: plain for name, plain, _ in names}
-        self.live = {name for name, _, live in names if live}
-        self.later = {name for name, _, live in names if live == "later"}
-        self.cells: dict[str, CellType] = {}
-        for body in bodies:
-            for name, cell in zip(body.__code__.co_freevars, body.__closure__ or (), strict=True):
-                if name in self.plain:
-                    self.cells[name] = cell
-
-    def read(self) -> dict[str, Any]:
-        return {name: self._get(cell) for name, cell in self.cells.items()}
-
-    @staticmethod
-    def _get(cell: CellType) -> Any:
-        try:
-            return cell.cell_contents
-        except ValueError:
-            return UNBOUND
-
-    def write(self, values: dict[str, Any]) -> None:
-        for name, value in values.items():
-            if value is UNBOUND:
-                try:
-                    del self.cells[name].cell_contents
-                except ValueError:
-                    continue
-            else:
-                self.cells[name].cell_contents = value
-
-
-@dataclass
-class Snapshot:
-    """The values of the tiles that exist when a region begins."""
-
-    tiles: list[tuple[Tile, Any]]
-    count: int
-
-    @classmethod
-    def take(cls) -> Snapshot:
-        live = _builder().live
-        tiles = [tile for tile in (reference() for reference in live) if tile is not None]
-        live[:] = [reference for reference in live if reference() is not None]
-        return cls([(tile, tile._datum) for tile in tiles], len(live))
-
-    def restore(self) -> None:
-        for tile, datum in self.tiles:
-            tile.rebind(datum)
-
-    def values(self) -> list[Any]:
-        return [tile._datum for tile, _ in self.tiles]
-
-    def forget_later(self, region: str) -> None:
-        """Tiles made inside a region do not outlive it."""
-        live = _builder().live
-        for reference in live[self.count :]:
-            tile = reference()
-            if tile is not None:
-                tile.kill(region)
-        del live[self.count :]
-
-
-def _builder() -> Builder:
-    context = active()
-    assert isinstance(context, Builder)
-    return context
+RANGE_LIMIT = 32
 
 
 def _region_name(kind: str) -> str:
-    place = _builder().location()
+    place = current_builder().location()
     return f"the {kind} at line {place.line}" if place is not None else f"a {kind}"
 
 
@@ -126,6 +55,7 @@ class _Branch:
     builder: Builder
     names: dict[str, Any]
     tiles: list[Any]
+    unreadable: list[Any]
 
 
 def trace_if(
@@ -152,7 +82,7 @@ def trace_if(
             after = cells.read()
             # A view's value has to be read while the branch is being recorded.
             read = {name: bound(value) for name, value in after.items()}
-            sides.append(_Branch(builder, read, tiles.values()))
+            sides.append(_Branch(builder, read, tiles.values(), tiles.spoiled()))
         tiles.restore()
         cells.write(before)
     slots = _merge_names(cells, before, [side.names for side in sides], flags)
@@ -171,6 +101,8 @@ def trace_if(
     cells.write({name: slot.rebuild(results) for name, slot in slots.items()})
     for i in changed:
         tiles.tiles[i][0].rebind(results.pop(0))
+    for side in sides:
+        tiles.spoil(side.unreadable)
 
 
 def _left_by(flags: Iterable[str]) -> str:
@@ -201,7 +133,7 @@ def _merge_names(
         except Unmergeable as error:
             if name not in cells.later:
                 raise fail(unmergeable(name, error)) from None
-            _builder().dropped[name] = f"it {error}"
+            current_builder().dropped[name] = f"it {error}"
             slots[name] = Slot()
     return slots
 
@@ -216,7 +148,7 @@ def unmergeable(name: str, reason: object) -> KernelTypeError:
 def _dropped(cell: CellType, value: Any, left: str, other: Any) -> Any:
     """What one side of a branch leaves in a variable, or that it does not matter."""
     if left == "jump" and value is UNBOUND and other is not UNBOUND:
-        around = _builder().partial
+        around = current_builder().partial
         if around:
             around[-1].append(cell)
         return MISSING
@@ -225,7 +157,7 @@ def _dropped(cell: CellType, value: Any, left: str, other: Any) -> Any:
 
 def run_iteration(cells: Cells, body: Callable[[], Any]) -> Any:
     """Run one iteration; what is bound only where no jump left it has no value afterwards."""
-    around = _builder().partial
+    around = current_builder().partial
     around.append([])
     try:
         result = body()
@@ -239,7 +171,7 @@ def record_region(name: str, operands: dict[str, Any], blocks: tuple[Block, ...]
     """Record a region op; its results as data."""
     builtin = REGISTRY[name]
     types = builtin.result_types({n: _types(o) for n, o in operands.items()}, {}, blocks)
-    return list(_builder().apply(builtin, operands, {}, types, blocks))
+    return list(current_builder().apply(builtin, operands, {}, types, blocks))
 
 
 def _types(operand: Any) -> Any:
@@ -254,7 +186,7 @@ def tile_names(bodies: tuple[Body, ...]) -> dict[Tile, str]:
     found: dict[Tile, str] = {}
     for body in bodies:
         for name, cell in zip(body.__code__.co_freevars, body.__closure__ or (), strict=True):
-            value = Cells._get(cell)
+            value = Cells.get(cell)
             if isinstance(value, Tile):
                 found.setdefault(value.base, name)
     return found
@@ -273,6 +205,9 @@ class Loop:
         self.region = _region_name("loop")
         self.tile_names = tile_names(bodies)
         self.guesses: dict[str, ScalarType] = {}
+        self.aliases = Aliases()
+        self.unreadable = self.tiles.unreadable
+        """As in ``Snapshot``, at the end of an iteration and so at the start of the next."""
 
     def trace(self, step: Callable[[list[Value]], list[Any]], lead: list[Any]) -> tuple[Block, list[Any], list[Slot]]:
         """Record ``step`` on fresh parameters for ``lead`` and the carried state until the types settle."""
@@ -298,19 +233,31 @@ class Loop:
             for (tile, _), param in zip(self.tiles.tiles, held, strict=True):
                 tile.rebind(param)
             self.cells.write({name: slot.enter() for name, slot in slots.items()})
+            self.aliases.link(_carried(slots))
+            self.tiles.spoil(self.unreadable)
             first = run_iteration(self.cells, lambda: step(leading))
             after = self.cells.read()
             again = [name for name, slot in slots.items() if self._mismatch(name, slot, after[name])]
             if again:
+                self.aliases = Aliases()
                 return None
             for name, slot in slots.items():
                 joins.record(self.site, name, slot, [self.before[name], after[name]])
             finals = [datum for name in list(slots) for datum in self._leave(slots, name, after[name], builder)]
             finals += self.tiles.values()
+            if self._is_shared(slots, held, builder):
+                return None
         params = [*leading, *(p for slot in slots.values() for p in slot.params), *held]
         inits = [*lead, *(i for slot in slots.values() for i in slot.inits), *(datum for _, datum in self.tiles.tiles)]
         block = builder.block(tuple(params), (*first, *finals))
         return block, inits, list(slots.values())
+
+    def _is_shared(self, slots: dict[str, Slot], held: list[Value], builder: Builder) -> bool:
+        """Whether an iteration may start with tiles under more names, or unreadable ones, than this one knew of."""
+        before, self.unreadable = self.unreadable, self.tiles.spoiled()
+        spoiled = {p for p, a, b in zip(held, before, self.unreadable, strict=True) if a is None and b is not None}
+        news = self.aliases.find(_carried(slots), [tile for tile, _ in self.tiles.tiles])
+        return news or (bool(spoiled) and not spoiled.isdisjoint(_used(builder)))
 
     def _slot(self, name: str, value: Any) -> Slot:
         guess = self.guesses.get(name)
@@ -323,13 +270,10 @@ class Loop:
         try:
             return slots[name].leave(after)
         except Unmergeable as error:
-            used = {value for op in walk(builder.block(())) for value in op.inputs()}
-            yielded = {
-                value for op in walk(builder.block(())) for inner in op.blocks for value in leaves(inner.results)
-            }
-            if any(param in used | yielded for param in slots[name].params) or not slots[name].params:
+            used = _used(builder)
+            if any(param in used for param in slots[name].params) or not slots[name].params:
                 raise fail(unmergeable(name, error)) from None
-            _builder().dropped[name] = f"it {error}"
+            current_builder().dropped[name] = f"it {error}"
             slots[name] = carried_slot(name, UNBOUND, True, None)
             return []
 
@@ -362,8 +306,20 @@ class Loop:
             position += len(slot.params)
             values[slot.name] = slot.rebuild(data)
         self.cells.write(values)
+        self.aliases.link([tile for slot in slots for tile in carried_tiles(slot)])
         for i, (tile, datum) in enumerate(self.tiles.tiles):
             tile.rebind(found.get(position + i, datum))
+
+
+def _used(builder: Builder) -> set[Value]:
+    """The values that recorded ops read, and those that their blocks yield."""
+    ops = list(walk(builder.block(())))
+    yielded = {value for op in ops for inner in op.blocks for value in leaves(inner.results)}
+    return yielded.union(*(op.inputs() for op in ops))
+
+
+def _carried(slots: dict[str, Slot]) -> list[CarriedTile]:
+    return [tile for slot in slots.values() for tile in carried_tiles(slot)]
 
 
 def drop_unchanged(block: Block, inits: list[Any], lead: int) -> tuple[list[int], Block, list[Any]]:

@@ -10,11 +10,16 @@ INNER_SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.Generat
 
 
 def walk_scope(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Every node that binds in one function scope: not those in lambdas and comprehensions, which have their own."""
-    for node in nodes:
+    """Every node that binds in one function scope: not those in lambdas and comprehensions, which have their own.
+
+    A function among the nodes is a body that was rewritten; it knows itself what it assigns.
+    """
+    waiting = list(nodes)[::-1]
+    while waiting:
+        node = waiting.pop()
         yield node
-        if not isinstance(node, INNER_SCOPES):
-            yield from walk_scope(ast.iter_child_nodes(node))
+        if not isinstance(node, (*INNER_SCOPES, ast.FunctionDef)):
+            waiting.extend([*ast.iter_child_nodes(node)][::-1])
 
 
 def assigned_names(nodes: Iterable[ast.AST]) -> dict[str, bool]:
@@ -23,6 +28,8 @@ def assigned_names(nodes: Iterable[ast.AST]) -> dict[str, bool]:
     for node in walk_scope(nodes):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found[node.id] = found.get(node.id, False) or not getattr(node, "augmented", False)
+        for name, plain in getattr(node, "assigned", {}).items():
+            found[name] = found.get(name, False) or plain
     return found
 
 

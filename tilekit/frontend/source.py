@@ -74,9 +74,13 @@ def keep_source(function: FunctionType) -> None:
         _lines_of[function] = _lines_in[file] = lines
 
 
+def _kept_lines(function: FunctionType) -> list[str] | None:
+    return _lines_of.get(function) or _lines_in.get(function.__code__.co_filename)
+
+
 def _source_lines(function: FunctionType) -> tuple[list[str], int]:
     """The lines of a function's definition, and the number of the first."""
-    kept = _lines_of.get(function) or _lines_in.get(function.__code__.co_filename)
+    kept = _kept_lines(function)
     first = function.__code__.co_firstlineno
     if kept is None or first > len(kept):
         return inspect.getsourcelines(function)
@@ -108,6 +112,9 @@ def read_source(function: FunctionType) -> Source:
 
 
 def _parsed(function: FunctionType, file: str, text: str, first: int) -> Source:
+    if function.__name__ == "<lambda>":
+        where = Location(file, first, function=function.__name__)
+        return Source(function, file, _find_lambda(function, file, where), text, first)
     dedented = textwrap.dedent(text)
     lines = text.splitlines(keepends=True)
     indent = len(lines[0]) - len(dedented.splitlines(keepends=True)[0]) if lines else 0
@@ -121,10 +128,8 @@ def _parsed(function: FunctionType, file: str, text: str, first: int) -> Source:
     return Source(function, file, node, text, first)
 
 
-def _parse(text: str, function: FunctionType, file: str, first: int) -> ast.FunctionDef | ast.Lambda:
+def _parse(text: str, function: FunctionType, file: str, first: int) -> ast.FunctionDef:
     where = Location(file, first, function=function.__name__)
-    if function.__name__ == "<lambda>":
-        return _find_lambda(text, function, where)
     try:
         tree = parse_text(text)
     except SyntaxError as error:
@@ -137,27 +142,29 @@ def _parse(text: str, function: FunctionType, file: str, first: int) -> ast.Func
     return node
 
 
-def _find_lambda(text: str, function: FunctionType, where: Location) -> ast.Lambda:
-    """The lambda on these lines with the function's code; its source is whatever statement holds it."""
-    for candidate in (text, f"({text.strip().rstrip(',')})", text.strip().rstrip(",)") + ")"):
-        try:
-            tree = parse_text(candidate)
-        except SyntaxError:
-            continue
-        found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
-        names = function.__code__.co_varnames[: function.__code__.co_argcount]
-        found = [node for node in found if tuple(a.arg for a in node.args.args) == names]
-        if len(found) > 1:
-            found = [node for node in found if _same_code(node, function)] or found[:1]
-        if found:
-            return found[0]
-    raise KernelSyntaxError("cannot find the source of this lambda; write it as a function", where)
+def _find_lambda(function: FunctionType, file: str, where: Location) -> ast.Lambda:
+    """The lambda of the file whose body the function's code was compiled from, by lines and columns."""
+    lines = _kept_lines(function) or linecache.getlines(file, function.__globals__)
+    try:
+        tree: ast.AST = parse_text("".join(lines))
+    except SyntaxError:
+        tree = ast.Pass()
+    code = function.__code__
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and _holds(node, code)]
+    if not found:
+        raise KernelSyntaxError("cannot find the source of this lambda; write it as a function", where)
+    return found[-1]  # breadth first, so that the innermost comes last
 
 
-def _same_code(node: ast.Lambda, function: FunctionType) -> bool:
-    code = compile_tree(ast.fix_missing_locations(ast.Expression(node)), "<lambda>", "eval")
-    inner = next((c for c in code.co_consts if isinstance(c, CodeType)), None)
-    return inner is not None and inner.co_code == function.__code__.co_code
+def _holds(node: ast.Lambda, code: CodeType) -> bool:
+    """Whether all instructions of a lambda's code stand in the body of the node."""
+    if tuple(a.arg for a in node.args.args) != code.co_varnames[: code.co_argcount]:
+        return False
+    places = [place for place in code.co_positions() if None not in place and place[2] != place[3]]
+    body: Any = node.body
+    start, end = (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)
+    inside = all(start <= (first, column) and (last, stop) <= end for first, last, column, stop in places)
+    return bool(places) and inside
 
 
 # Where a running call stands.

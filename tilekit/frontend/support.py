@@ -15,7 +15,8 @@ from tilekit.frontend.calls import resolve_call, warp_attribute
 from tilekit.frontend.containers import KernelDict, KernelList
 from tilekit.frontend.joins import Site
 from tilekit.frontend.ranges import Range, range_operands
-from tilekit.frontend.regions import Body, Cells, Loop, Names, as_operand, run_iteration, trace_if
+from tilekit.frontend.regions import Loop, as_operand, run_iteration, trace_if
+from tilekit.frontend.state import Body, Cells, Names, Snapshot
 from tilekit.frontend.syntax import JUMP_FLAGS, RETURNED
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.context import Concrete, active, building, fail
@@ -113,14 +114,16 @@ class Tracing:
 
     def _join(self, left: Scalar, right: Callable[[], Any], stop: bool) -> Any:
         """``left and right()``: without a branch where the right side only computes."""
+        tiles = Snapshot.take()
         with building() as builder:
             value = truth(right())
-        if all(op.builtin.elementwise for op in builder.ops):
+        if all(op.builtin.elementwise for op in builder.ops) and not tiles.changed():
             outer = active()
             outer.ops.extend(builder.ops)  # type: ignore[union-attr]
             if isinstance(value, bool):
                 return (True if stop else left) if value else (left if stop else False)
             return OPERATORS["or" if stop else "and"](left, value)
+        tiles.restore()
         return self.ifexp(left, *((lambda: True, right) if stop else (right, lambda: False)))
 
     @staticmethod

@@ -133,12 +133,16 @@ class Statements(Expressions):
 
     def _function(self, name: str, body: list[ast.stmt], at: ast.AST, parameter: str | None = None) -> ast.stmt:
         """A nested function whose assignments reach the function around it."""
-        names = sorted(assigned_names(body))
-        head: list[ast.stmt] = [ast.Nonlocal(names)] if names else []
+        assigned = assigned_names(body)
+        head: list[ast.stmt] = [ast.Nonlocal(sorted(assigned))] if assigned else []
         parameters = [ast.arg(parameter)] if parameter else []
         arguments = ast.arguments([], parameters, None, [], [], None, [])
-        function = ast.FunctionDef(name, arguments, head + (body or [ast.Pass()]), [])
-        return place(function, at)  # type: ignore[no-any-return]
+        function: ast.FunctionDef = place(
+            ast.FunctionDef(name, arguments, head + ([] if body else [ast.Pass()]), []), at
+        )
+        function.body += body  # which has its places already
+        function.assigned = assigned  # type: ignore[attr-defined]
+        return function
 
     def _live(self, inside: list[ast.stmt]) -> dict[str, bool | str]:
         """The names that are read outside these statements; ``"later"`` where only the next iteration may do so."""
@@ -290,10 +294,12 @@ def factory(source: Source, function: ast.stmt) -> ast.Module:
 
 
 def bare(arguments: ast.arguments) -> ast.arguments:
-    """The parameters without annotations, which belong to the user's function alone."""
+    """The parameters without annotations and the values of defaults, which belong to the user's function alone."""
     strip = [ast.copy_location(ast.arg(a.arg), a) for a in arguments.args]
     only = [ast.copy_location(ast.arg(a.arg), a) for a in arguments.kwonlyargs]
-    return ast.arguments([], strip, arguments.vararg, only, arguments.kw_defaults, None, arguments.defaults)
+    defaults: list[ast.expr] = [_constant(None, value) for value in arguments.defaults]
+    named = [None if value is None else _constant(None, value) for value in arguments.kw_defaults]
+    return ast.arguments([], strip, arguments.vararg, only, named, None, defaults)
 
 
 def check_arguments(source: Source, arguments: ast.arguments) -> None:

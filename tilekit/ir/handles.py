@@ -168,13 +168,13 @@ class Dead(Concrete):
 class Tile(Arithmetic):
     """A tile inside a kernel: storage of its own (a base), or a view of another tile."""
 
-    __slots__ = ("__weakref__", "_datum", "_map", "_offset", "_stale", "_twins", "base", "made_at", "written")
+    __slots__ = ("__weakref__", "_datum", "_map", "_offset", "_twins", "base", "made_at", "stale", "written")
 
     def __init__(self, datum: Datum, written: bool = True) -> None:
         self._datum: Datum = datum
         self.base: Tile = self
         self._twins: tuple[Any, ...] = ()
-        self._stale: Any = None
+        self.stale: Any = None
         self._map: ViewMap | None = None
         self._offset: Any = None
         self.written = written
@@ -248,11 +248,11 @@ class Tile(Arithmetic):
 
     def read(self, unread: bool = False) -> Datum:
         """The value that the tile holds now; ``unread`` where it is passed on without being looked at."""
-        if self.base._stale is not None:
+        if self.base.stale is not None:
             raise fail(
                 KernelTypeError(
                     f"this {self.type} may be the same tile as the one that was updated in place at "
-                    f"line {self.base._stale.line}, or not, depending on the path taken; update a copy there"
+                    f"line {self.base.stale.line}, or not, depending on the path taken; update a copy there"
                 )
             )
         if isinstance(self.base._datum, Dead):
@@ -308,17 +308,26 @@ class Tile(Arithmetic):
         self.base._datum = datum
         self.base.written = True
 
+    def twins(self) -> list[Tile]:
+        """The tiles that this one may be, depending on the path taken."""
+        return [tile for tile in (reference() for reference in self.base._twins) if tile is not None]
+
     def twin(self, other: Tile) -> None:
-        """Note that this handle stands, on some path, for ``other``: updating one makes the other unreadable."""
-        self._twins = (*self._twins, weakref.ref(other.base))
-        other.base._twins = (*other.base._twins, weakref.ref(self))
+        """Note that this handle may be ``other``'s base: updating one makes the other unreadable."""
+        for a, b in ((self.base, other.base), (other.base, self.base)):
+            a._twins = (*(r for r in a._twins if r() is not None and r() is not b), weakref.ref(b))
+
+    def stand_for(self, other: Tile) -> None:
+        """Note that this fresh handle stands, on some path, for ``other``, and so for all that ``other`` may be."""
+        for tile in (other.base, *other.twins()):
+            if tile is not self.base:
+                self.twin(tile)
 
     def _part(self) -> None:
-        for reference in self.base._twins:
-            twin = reference()
-            if twin is not None and not isinstance(twin._datum, Dead):
-                context = active()
-                twin._stale = context.location() if context is not None else None
+        context = active()
+        for twin in self.twins():
+            if not isinstance(twin._datum, Dead):
+                twin.stale = context.location() if context is not None else None
 
     def rebind(self, datum: Datum) -> None:
         """Set the base's value without recording anything: for the frontend's regions."""

@@ -38,6 +38,8 @@ def _used(block: Block) -> set[Value]:
 
 
 def _region_inputs(op: Op, live: set[Value]) -> set[Value]:
+    if not op.builtin.carries:  # its blocks stay whole
+        return {*op.inputs(), *(value for block in op.blocks for value in leaves(block.results))}
     found: set[Value] = set()
     for name, operand in op.operands.items():
         if name != "init" or not isinstance(operand, tuple):

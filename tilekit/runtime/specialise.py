@@ -32,6 +32,8 @@ def compile_for(kernel: Kernel, key: Any, ndim: int, tiled: bool, block_dim: int
         if found is None:
             build = _interpreted if device == INTERPRET or stands_in() else _compiled
             found, function = build(kernel, types_of(kernel, key[0]), LaunchForm(tiled, ndim, block_dim))
+            if kernel.capture_key() != key[-1]:  # a captured value changed meanwhile: nobody knows which one was traced
+                return found
             if observes_lanes(function, tiled):
                 kernel.cache.setdefault(key, ByBlockDim())[block_dim] = found
             else:
