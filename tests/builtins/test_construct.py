@@ -73,6 +73,7 @@ def test_arange_counts_as_warp_does():
         (lambda: tk.tile_empty(4, storage="global"), KernelValueError, "storage must be 'register' or 'shared'"),
         (lambda: tk.tile_arange(4, storage="global"), KernelValueError, "storage must be 'register' or 'shared'"),
         (lambda: tk.tile_zeros((4, 0)), KernelValueError, "extents of at least 1, got the shape .4, 0."),
+        (lambda: tk.tile_zeros((2**20, 2**11)), KernelValueError, "fewer than 2147483648 elements; the shape .1048576"),
         (lambda: tk.tile_empty(-1), KernelValueError, "must not be negative"),
         (lambda: tk.tile_zeros(2.5), KernelTypeError, "shape must be an int or a tuple of ints"),
         (lambda: tk.tile_full(2, 300, dtype=tk.uint8), KernelValueError, "the constant 300 does not fit uint8"),

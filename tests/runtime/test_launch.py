@@ -152,6 +152,57 @@ def test_wrong_arguments(given, error, message):
             tk.launch_tiled(doubled, dim=2, inputs=given[:1], outputs=given[1:], device=device)
 
 
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "message"),
+    [
+        (None, (), r"inputs of kernel 'doubled' must be a list or tuple of arguments, got None"),
+        (5, (), r"inputs .* got 5 \(an int\)"),
+        ((), 5, r"outputs .* got 5 \(an int\)"),
+        ((a for a in arrays(2)), (), "inputs .* must be a list or tuple"),
+    ],
+)
+def test_arguments_that_are_no_sequence(inputs, outputs, message):
+    with pytest.raises(TypeError, match=message):
+        tk.launch_tiled(doubled, dim=2, inputs=inputs, outputs=outputs)
+
+
+@tk.kernel
+def first_row_doubled(a: tk.array2d[float], b: tk.array2d[float]):
+    tk.tile_store(b[0], tk.tile_load(a[0], shape=4) * 2.0)
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_a_read_only_array_among_the_inputs_is_read_but_not_written(device):
+    text = np.arange(4, dtype=np.float32).tobytes()
+    constant, out = np.frombuffer(text, np.float32).reshape(1, 4), np.zeros((1, 4), np.float32)
+    tk.launch_tiled(first_row_doubled, dim=1, inputs=[constant, out], device=device)
+    assert out.tolist() == [[0, 2, 4, 6]]
+    with pytest.raises(ValueError, match=r"'b' of kernel 'first_row_doubled': is read-only, but the kernel writes"):
+        tk.launch_tiled(first_row_doubled, dim=1, inputs=[out, constant], device=device)
+    assert text == np.arange(4, dtype=np.float32).tobytes()
+
+
+@tk.kernel
+def named_as_in_cpp(
+    auto: tk.array1d[float],
+    new: float,
+    NULL: float,
+    errno: float,
+    new_: float,
+    β: float,
+    Params: float,
+    void: tk.array[float],
+):
+    this = tk.tid()
+    void[this] = auto[this] + new + NULL + errno + new_ + β + Params
+
+
+def test_parameters_may_have_the_names_of_cpp():
+    a, out = arrays(2)
+    tk.launch(named_as_in_cpp, dim=4, inputs=[a, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0], outputs=[out])
+    assert np.array_equal(out[:4], a[:4] + 63)
+
+
 def test_a_device_that_the_arrays_are_not_on():
     a, out = arrays()
     with pytest.raises(ValueError, match="the launch is on 'cuda:0', but the kernel's arrays are on 'cpu'"):

@@ -8,7 +8,7 @@ from pathlib import Path
 from tilekit.codegen.emitter import Emitter, Site
 from tilekit.codegen.storage import Storage
 from tilekit.codegen.target import Target
-from tilekit.codegen.text import cpp_type
+from tilekit.codegen.text import cpp_type, field_name
 from tilekit.ir.core import Function
 from tilekit.ir.types import ArrayType
 
@@ -27,7 +27,7 @@ def emit_cpu(fn: Function, storage: Storage, target: Target) -> tuple[str, list[
     # Code without tiles is short enough to be there twice: see _fast_loop.
     emitter.guards = None if storage.buffers else {}
     for name, value in fn.params.items():
-        emitter.scalars[value] = f"p.{name}"
+        emitter.scalars[value] = f"p.{field_name(name)}"
     for buffer in sorted(set(storage.buffers.values()), key=lambda b: (b.offset, b.type.dtype.short)):
         element = cpp_type(buffer.type.dtype)
         declared = f"{element}* const t{buffer.offset}_{buffer.type.dtype.short}"
@@ -42,7 +42,7 @@ def emit_cpu(fn: Function, storage: Storage, target: Target) -> tuple[str, list[
 
 def _head(fn: Function, ndim: int) -> str:
     includes = "\n".join(f'#include "{header}"' for header in HEADERS)
-    fields = "\n".join(f"    {_field(name, value.type)};" for name, value in fn.params.items())
+    fields = "\n".join(f"    {_field(field_name(name), value.type)};" for name, value in fn.params.items())
     coordinates = ", ".join(f"tk::i32 c{axis}" for axis in range(ndim))
     names = ("p", "launch", "block", "arena", "error", "team", *(f"c{axis}" for axis in range(ndim)))
     unused = " ".join(f"(void){name};" for name in names)
@@ -74,7 +74,7 @@ def _fast_loop(fn: Function, ndim: int, guards: Mapping[str, Sequence[str]]) -> 
     unit, same = ["true"], []
     for name, value in fn.params.items():
         if isinstance(value.type, ArrayType):
-            stride = f"{name}.stride[{value.type.ndim - 1}]"
+            stride = f"{field_name(name)}.stride[{value.type.ndim - 1}]"
             unit.append(f"p.{stride} == {value.type.dtype.itemsize}")
             same.append(f"    q.{stride} = {value.type.dtype.itemsize};\n")
     declared = f"    const bool unit = {' && '.join(unit)};\n    Params q = p;\n{''.join(same)}"

@@ -14,6 +14,32 @@ from tilekit.ir.types import DType, bfloat16, to_numpy_scalar
 _SUFFIX = {"int64": "ll", "uint32": "u", "uint64": "ull", "float32": "f"}
 
 
+_RESERVED = {
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch",
+    "char", "char8_t", "char16_t", "char32_t", "class", "compl", "concept", "const", "const_cast", "consteval",
+    "constexpr", "constinit", "continue", "co_await", "co_return", "co_yield", "decltype", "default", "delete",
+    "do", "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for",
+    "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq",
+    "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast",
+    "requires", "restrict", "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast",
+    "struct", "switch", "template", "this", "thread_local", "throw", "true", "try", "typedef", "typeid",
+    "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor",
+    "xor_eq", "errno", "linux", "stderr", "stdin", "stdout", "unix", "i386",
+}  # fmt: skip
+"""C++'s keywords, and the macros of its library and compilers that are not in capitals."""
+
+
+def field_name(name: str) -> str:
+    """The C++ name of a parameter: its own, unless that may be a keyword or a macro there.
+
+    Example:
+        >>> field_name("x"), field_name("new"), field_name("NAN"), field_name("new_")
+        ('x', 'new_', 'NAN_', 'new__')
+    """
+    plain = name not in _RESERVED and not name.startswith("_") and not name.endswith("_") and not name.isupper()
+    return name if plain else f"{name}_"
+
+
 def cpp_type(dtype: DType) -> str:
     """The C++ type of an element."""
     return "bool" if dtype.kind == "b" else f"tk::{dtype.short}"

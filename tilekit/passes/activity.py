@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilekit.ir.core import Block, Op, Value, free_values, leaves
+from tilekit.ir.core import Block, Function, Op, Value, free_values, leaves, walk
 from tilekit.ir.gradients import has_gradient
+from tilekit.ir.types import ArrayType
 
 
 def carried_params(op: Op, block: Block) -> tuple[Value, ...]:
@@ -22,6 +23,17 @@ def written_arrays(op: Op) -> tuple[Value, ...]:
     """The arrays that an op itself writes or updates."""
     names = dict.fromkeys((*op.builtin.writes, *op.builtin.atomics))
     return tuple(value for name in names for value in leaves(op.operands[name]))
+
+
+def written_parameters(fn: Function) -> set[str]:
+    """The names of the arrays that a kernel writes or updates, also through their rows."""
+    names = {value: frozenset((name,)) for name, value in fn.params.items()}
+    written: set[str] = set()
+    for op in walk(fn.body):
+        found = frozenset[str]().union(*(names.get(value, ()) for value in op.inputs()))
+        names.update({result: found for result in op.results if isinstance(result.type, ArrayType)})
+        written.update(*(names[array] for array in written_arrays(op)))
+    return written
 
 
 def writes_gradient(op: Op) -> bool:
