@@ -1,24 +1,33 @@
-"""The names of ``tilekit`` that are not written out in its ``__init__``: builtins, and Warp's host functions."""
+"""The names of ``tilekit`` that are loaded at their first use: kernels, launches, builtins, Warp's host functions."""
 
 from __future__ import annotations
 
 import difflib
 import enum
+import importlib
 import inspect
 import sys
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from tilekit import builtins
 from tilekit.errors import KernelAttributeError
-from tilekit.ir.builtin import Builtin
 from tilekit.runtime import warp_arrays, warp_names
+
+API = ("tilekit.frontend.kernel", "tilekit.runtime.launch")
+"""The modules whose ``__all__`` is public as it stands."""
+
+
+def _families() -> Any:
+    # Not `from tilekit import builtins`: that would ask `find` for the name first.
+    return importlib.import_module("tilekit.builtins")
 
 
 def _functions() -> dict[str, Any]:
-    """Public functions of the builtin families: those that a group documents."""
-    return builtins.public_names()
+    """What the API modules and the builtin families offer."""
+    modules = map(importlib.import_module, API)
+    offered = {name: getattr(module, name) for module in modules for name in module.__all__}
+    return {**_families().public_names(), **offered}
 
 
 def _creators() -> list[str]:
@@ -107,8 +116,8 @@ def documented() -> list[Documented]:
         ["tile_zeros(shape, dtype=float32, storage='register')"]
     """
     groups: dict[str, list[Documented]] = {}
-    named = builtins.public_groups()
-    for name, value in _functions().items():
+    named = _families().public_groups()
+    for name, value in _families().public_names().items():
         groups.setdefault(named[name], []).append(_entry(name, named[name], value))
     return [entry for members in groups.values() for entry in members]
 
@@ -116,5 +125,5 @@ def documented() -> list[Documented]:
 def _entry(name: str, group: str, value: Any) -> Documented:
     if not callable(value):
         return Documented(name, group, None, f"The constant {value!r}.")
-    parameters = value.signature if isinstance(value, Builtin) else inspect.signature(value)
+    parameters = getattr(value, "signature", None) or inspect.signature(value)
     return Documented(name, group, parameters, inspect.cleandoc(value.__doc__ or ""))

@@ -110,6 +110,21 @@ def chained(n):
     return (1 if 0 <= n < 10 else 0), (1 if 0 < n <= 3 != 4 else 0)
 
 
+@on((3,), (7,), (0,))
+def membership(n):
+    a = 1 if n in (1, 3, 5) else 0
+    b = 1 if n not in (1, 3, 5) else 0
+    c = 1 if n in (n + 1, 2 * n) else 0
+    return a, b, c
+
+
+@on((3,), (-7,))
+def any_and_all(n):
+    a = 1 if any([n > 2, n < -100]) else 0
+    b = 1 if all(n > x for x in (0, 1, 2)) else 0
+    return a, b
+
+
 @on((7, 2), (2, 7))
 def chained_swap(a, b):
     if 0 < a < b < 10:

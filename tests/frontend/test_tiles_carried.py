@@ -211,3 +211,15 @@ def test_elements_in_loops():
                 break
 
     assert run(k, 4) == [4.0, 3.0, 2.0, 0.0]
+
+
+def test_a_chain_of_comparisons_reads_no_element_that_its_beginning_excludes():
+    @tk.kernel
+    def k(a: tk.array1d[float], n: int, out: tk.array1d[float]):
+        for i in range(-2, n):
+            if 0 <= i < 16 and 2.0 < a[i] <= 5.0:
+                out[0] += 1.0
+            if 0 <= i < int(a[i] * 0.5):
+                out[1] += 1.0
+
+    assert run(k, 16)[:2] == [3.0, 0.0]

@@ -198,7 +198,7 @@ def isinstance_asks_for_the_dtype(n, x):
     return (
         1 if isinstance(n, int) and not isinstance(n, float) else 0,
         2 if isinstance(x, float) and not isinstance(x, tk.float64) else 0,
-        3 if isinstance(x, (int, np.float32)) and not isinstance(x, tuple) else 0,
+        3 if isinstance(x, (int, np.float32)) and isinstance(n, int | float) and not isinstance(x, tuple) else 0,
         4 if isinstance((n, x), tuple) and isinstance("", str) else 0,
     )
 
@@ -308,3 +308,13 @@ def test_what_a_while_true_binds():
         return i
 
     check(function, 30)
+
+
+def test_a_range_that_passes_the_end_of_int32():
+    def function(n):
+        count = 0
+        for i in range(n, 2147483647, 500):
+            count += 1
+        return count
+
+    check(function, 2147483000, expected=2)

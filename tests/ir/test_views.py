@@ -1,8 +1,7 @@
 """View maps compose as NumPy's views do."""
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tilekit.ir.views import ViewMap, dense_strides
 

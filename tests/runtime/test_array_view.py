@@ -3,8 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tilekit.ir.types import float16, float32, float64, uint8
 from tilekit.runtime.array_view import ArrayView, alignment_class, byte_range, overlaps, self_overlapping

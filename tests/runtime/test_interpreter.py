@@ -8,6 +8,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -71,7 +72,6 @@ def test_views_of_memory_of_every_kind(given):
 
 
 def bfloat16_array(bits):
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     return bits.view(ml_dtypes.bfloat16)
 
 
@@ -140,6 +140,27 @@ def test_breakpoints_have_no_effect_in_compiled_kernels(monkeypatch):
     assert out.tolist() == [22.0, 22.0]
 
 
+@tk.func
+def stops(x: float):
+    breakpoint()  # in a mapped function
+    return x + 1.0
+
+
+@tk.kernel
+def maps(out: tk.array1d[float]):
+    t = tk.tile_zeros(shape=2)
+    tk.tile_store(out, tk.tile_map(stops, t))
+
+
+def test_breakpoints_have_no_effect_in_mapped_functions(monkeypatch):
+    monkeypatch.setattr(sys, "breakpointhook", lambda: pytest.fail("stopped while tracing"))
+    out = np.zeros(2, np.float32)
+    with pytest.warns(TilekitWarning, match="mapped over tiles; call them on one element") as caught:
+        interpret(maps, 1, out)
+    assert (caught[0].filename, caught[0].lineno) == (__file__, line_of(__file__, "in a mapped function"))
+    assert out.tolist() == [1.0, 1.0]
+
+
 def test_an_error_of_the_debugger_leaves_the_kernel_with_a_note(monkeypatch):
     def hook():
         raise LookupError("quit")
@@ -181,6 +202,36 @@ def test_tracing_is_hidden_from_debuggers():
     body = [first + 4, first + 5, first + 7]
     lines = [first, first + 1, first + 2, first + 3, *body, first + 3, *body, first + 3, first + 8]
     assert [line for event, line in seen if event == "line"] == lines
+
+
+class Monitoring:
+    """What debuggers use since Python 3.12, as far as the interpreter asks it."""
+
+    DEBUGGER_ID = 0
+
+    def __init__(self, tool):
+        self.tool = tool
+        self.events = 32
+        self.past = []
+
+    def get_tool(self, number):
+        return self.tool if number == self.DEBUGGER_ID else None
+
+    def get_events(self, number):
+        return self.events
+
+    def set_events(self, number, events):
+        self.events = events
+        self.past.append(events)
+
+
+@pytest.mark.parametrize(("tool", "past"), [("debugger", [0, 32]), (None, [])])
+def test_tracing_is_hidden_from_monitoring(monkeypatch, tool, past):
+    monitoring = Monitoring(tool)
+    monkeypatch.setattr(sys, "monitoring", monitoring, raising=False)
+    stopping.cache.clear()
+    interpret(stopping, 1, np.arange(4, dtype=np.float32), 2, np.zeros(2, np.float32))
+    assert monitoring.past == past
 
 
 def run_pdb(*commands):

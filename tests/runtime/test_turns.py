@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
+import time
 import traceback
 
 import numpy as np
@@ -64,6 +66,22 @@ def test_what_a_lane_raises_ends_all(monkeypatch, kind):
     assert line_of(__file__, "a lane stops") in lines
     if kind is LookupError:
         assert caught.value.__notes__ == ["in block 0, lane 4 of kernel 'neighbours'"]
+
+
+def test_an_interrupt_ends_a_lane_that_goes_on_for_ever(monkeypatch):
+    def hook():
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        for _ in range(3000):
+            time.sleep(0.01)
+        seen.append("never interrupted")
+
+    seen = []
+    monkeypatch.setattr(sys, "breakpointhook", hook)
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        interpret(neighbours, np.zeros(LANES, np.int32))
+    assert threading.active_count() == before
+    assert not seen
 
 
 @tk.kernel
@@ -138,6 +156,29 @@ def test_lanes_on_ways_of_their_own():
             tk.launch_tiled(divergent, dim=1, inputs=[n, out], block_dim=LANES, device=device)
             results.append(out.tolist())
         assert results[0] == results[1]
+
+
+@tk.kernel
+def prints_tiles(out: tk.array1d[tk.int32]):
+    _block, lane = tk.tid()
+    t = tk.tile_zeros(shape=6, dtype=tk.int32)
+    t[lane] = lane + 1
+    print(lane, t)
+    if lane == 2:
+        t[0] = 9
+        print("inside", t[0:2])
+    print(lane, t[0:3])
+    tk.tile_store(out, t)
+
+
+def test_lanes_print_what_all_have_written(capsys):
+    texts = []
+    for device in ("cpu", "interpret"):
+        out = np.zeros(LANES, np.int32)
+        tk.launch_tiled(prints_tiles, dim=1, inputs=[out], block_dim=LANES, device=device)
+        texts.append(capsys.readouterr().out.splitlines())
+    assert texts[0] == texts[1]
+    assert "0 [1 2 3 4 5 6]" in texts[1]
 
 
 @tk.kernel

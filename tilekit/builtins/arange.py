@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.builtins.construct import GROUP as GROUP
-from tilekit.builtins.construct import check_storage
+from tilekit.builtins.construct import GROUP as GROUP, check_storage
 from tilekit.codegen.text import literal
 from tilekit.errors import KernelTypeError, KernelValueError
 from tilekit.ir.builtin import builtin

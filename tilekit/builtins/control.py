@@ -91,13 +91,17 @@ def _for_reference(start: Any, stop: Any, step: Any, init: Any, blocks: tuple[Ru
 @for_range.emit
 def _for_emit(cx: Any, results: Any, start: str, stop: str, step: str, init: Any, blocks: tuple[Block, ...]) -> None:
     cx.carry(results, blocks[0].params[1:], init)
-    index = cx.define(blocks[0].params[0])
     dtype = cx.scalar(blocks[0].params[0].type)
     last, by = cx.hold(dtype, stop), cx.hold(dtype, step)
+    counts = step in ("1", "-1")
+    # A longer step may pass the end by more than the index's dtype holds.
+    index = cx.define(blocks[0].params[0]) if counts else cx.fresh("w")
     test = f"{by} > 0 ? {index} < {last} : {by} < 0 && {index} > {last}"
     if step.lstrip("-").isdigit():
         test = f"{index} {'>' if step.startswith('-') else '<'} {last}"
-    with cx.braces(f"for ({dtype} {index} = {start}; {test}; {index} += {by})"):
+    with cx.braces(f"for ({dtype if counts else 'tk::i64'} {index} = {start}; {test}; {index} += {by})"):
+        if not counts:
+            cx.define(blocks[0].params[0], f"({dtype}){index}")
         cx.block(blocks[0], blocks[0].params[1:])
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from tilekit.builtins.arithmetic import Number, elementwise
+from tilekit.ir.handles import OPERATORS, Scalar
 from tilekit.ir.types import ScalarType, bool_
 
 GROUP = "Logic"
@@ -135,3 +138,19 @@ def _where_adjoint(grad: Any, value: Any) -> dict[str, Any]:
         "value_if_true": lambda: where(value("cond"), grad, 0.0),
         "value_if_false": lambda: where(value("cond"), 0.0, grad),
     }
+
+
+def _folded(python: Callable[[Iterable[Any]], bool], join: Callable[[Any, Any], Any]) -> Callable[[Iterable[Any]], Any]:
+    """``any`` and ``all``: Python's own on constants."""
+
+    def call(items: Iterable[Any]) -> Any:
+        found = tuple(items)
+        if not any(isinstance(item, Scalar) for item in found):
+            return python(found)
+        return functools.reduce(join, found)
+
+    return call
+
+
+OPERATORS["call.any"] = _folded(any, logical_or)
+OPERATORS["call.all"] = _folded(all, logical_and)

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.builtins.reduce import GROUP as GROUP
-from tilekit.builtins.reduce import LANES, accumulator, axis_in, in_order, reduced
+from tilekit.builtins.reduce import GROUP as GROUP, LANES, accumulator, axis_in, in_order, reduced
 from tilekit.builtins.stepwise import combine_stepwise, known_data, runs_at_once
 from tilekit.builtins.view_shapes import require_tile
 from tilekit.errors import KernelTypeError, TilekitError

@@ -8,6 +8,7 @@ import functools
 import math
 import sys
 import threading
+import typing
 from collections.abc import Callable
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
@@ -62,7 +63,7 @@ _PYTHON: dict[Any, str] = {
     builtins.min: "min", builtins.max: "max", builtins.abs: "abs", builtins.len: "len", builtins.print: "print",
     builtins.int: "int", builtins.float: "float", builtins.bool: "bool", builtins.range: "range",
     builtins.pow: "pow", builtins.round: "round", builtins.reversed: "reversed", builtins.str: "str",
-    builtins.repr: "repr", builtins.ascii: "ascii",
+    builtins.repr: "repr", builtins.ascii: "ascii", builtins.any: "any", builtins.all: "all",
 }  # fmt: skip
 
 
@@ -100,8 +101,10 @@ def ignored_breakpoint(*args: Any, **kwargs: Any) -> None:
     """A breakpoint while a kernel is traced: only the interpreter can stop there."""
     place = locate()
     if joins.current() is None and place is not None:
-        text = "breakpoints have no effect in compiled kernels; launch with device='interpret' to stop here"
-        warn_at(TilekitWarning, text, place)
+        mapped = bool(getattr(active(), "element", ""))
+        where = "functions that are mapped over tiles" if mapped else "compiled kernels"
+        remedy = "call them on one element" if mapped else "launch with device='interpret' to stop here"
+        warn_at(TilekitWarning, f"breakpoints have no effect in {where}; {remedy}", place)
 
 
 def _is_example(module: str) -> bool:
@@ -243,7 +246,7 @@ def dtype_or_class(*args: Any) -> Any:
 
 def is_instance(value: Any, classes: Any) -> bool:
     """``isinstance(x, classes)``: for a number whether its dtype is one of them, where ``float`` is float32."""
-    every = classes if isinstance(classes, tuple) else (classes,)
+    every = classes if isinstance(classes, tuple) else typing.get_args(classes) or (classes,)
     dtype = value.dtype if isinstance(value, Scalar) else find_dtype(type(value))
     if dtype is not None and any(find_dtype(item) is dtype for item in every):
         return True

@@ -106,18 +106,13 @@ class Expressions(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
-        if len(node.ops) == 1 or self.lazy:
+        kinds = (ast.Is, ast.IsNot) if self.lazy else (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+        if not isinstance(node.ops[0], kinds) and (len(node.ops) == 1 or self.lazy):
             return node
-        left = node.left
-        pairs: list[ast.expr] = []
-        for index, (op, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
-            temporary = f"__compared_{index}"
-            first = left if index == 0 else place(ast.Name(f"__compared_{index - 1}", ast.Load()), right)
-            second = right
-            if index < len(node.ops) - 1:
-                second = place(ast.NamedExpr(ast.Name(temporary, ast.Store()), right), right)
-            pairs.append(place(ast.Compare(first, [op], [second]), node))
-        return support("all_", place(ast.Tuple(pairs, ast.Load()), node), at=node)
+        steps: list[ast.expr] = []
+        for op, right in zip(node.ops, node.comparators, strict=True):
+            steps += place(ast.Constant(type(op).__name__), node), thunk(right)
+        return support("compare", node.left, *steps, at=node)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)

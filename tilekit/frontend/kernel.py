@@ -23,6 +23,8 @@ from tilekit.ir.operands import describe
 from tilekit.ir.parameters import parse_parameters
 from tilekit.ir.types import ArrayType, DType, ScalarType
 
+__all__ = ["Kernel", "func", "kernel"]
+
 KERNEL_OPTIONS = (
     "name", "enable_backward", "launch_bounds", "cuda_max_registers", "enable_cuda_smem_spilling", "cluster_dim",
     "module", "module_options", "entry_point_abi", "grid_stride",

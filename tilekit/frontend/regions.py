@@ -33,8 +33,9 @@ from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.operands import constant
 from tilekit.ir.types import ScalarType
 
-Names = tuple[tuple[str, bool, bool], ...]
-"""What bodies assign: a name, whether by a plain assignment, whether anything outside the bodies reads it."""
+Names = tuple[tuple[str, bool, bool | str], ...]
+"""What bodies assign: a name, whether by a plain assignment, whether anything outside the bodies reads it (``"later"``
+where only the next iteration of a loop around may do so)."""
 Body = Callable[..., Any]
 RANGE_LIMIT = 8
 
@@ -45,6 +46,7 @@ class Cells:
     def __init__(self, names: Names, *bodies: Body) -> None:
         self.plain = {name: plain for name, plain, _ in names}
         self.live = {name for name, _, live in names if live}
+        self.later = {name for name, _, live in names if live == "later"}
         self.cells: dict[str, CellType] = {}
         for body in bodies:
             for name, cell in zip(body.__code__.co_freevars, body.__closure__ or (), strict=True):
@@ -197,7 +199,10 @@ def _merge_names(
         try:
             slots[name] = merge(name, before[name], found)
         except Unmergeable as error:
-            raise fail(unmergeable(name, error)) from None
+            if name not in cells.later:
+                raise fail(unmergeable(name, error)) from None
+            _builder().dropped[name] = f"it {error}"
+            slots[name] = Slot()
     return slots
 
 
@@ -211,23 +216,21 @@ def unmergeable(name: str, reason: object) -> KernelTypeError:
 def _dropped(cell: CellType, value: Any, left: str, other: Any) -> Any:
     """What one side of a branch leaves in a variable, or that it does not matter."""
     if left == "jump" and value is UNBOUND and other is not UNBOUND:
-        if partial:
-            partial[-1].append(cell)
+        around = _builder().partial
+        if around:
+            around[-1].append(cell)
         return MISSING
     return MISSING if left == "return" else value
 
 
-partial: list[list[CellType]] = []
-"""For each loop around, the variables that are bound in this iteration only where no jump left it."""
-
-
 def run_iteration(cells: Cells, body: Callable[[], Any]) -> Any:
     """Run one iteration; what is bound only where no jump left it has no value afterwards."""
-    partial.append([])
+    around = _builder().partial
+    around.append([])
     try:
         result = body()
     finally:
-        found = partial.pop()
+        found = around.pop()
     cells.write({name: UNBOUND for name, cell in cells.cells.items() if any(cell is item for item in found)})
     return result
 

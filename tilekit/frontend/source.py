@@ -78,8 +78,8 @@ def read_source(function: FunctionType) -> Source:
         lines, first = _source_lines(function)
     except (OSError, TypeError):
         raise KernelSyntaxError(
-            f"the source of {function.__name__!r} is not available; define kernels in a file, a notebook cell or the "
-            "interactive prompt, not through exec() or python -c"
+            f"the source of {function.__name__!r} is not available; define kernels in a file, a notebook cell or an "
+            "IPython prompt, not through exec() or python -c"
         ) from None
     text = "".join(lines)
     if is_stale(function, file):

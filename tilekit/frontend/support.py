@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import partial, reduce
 from types import ModuleType
 from typing import Any
 
@@ -128,8 +128,16 @@ class Tracing:
         known = truth(value)
         return not known if isinstance(known, bool) else OPERATORS["not"](known)
 
-    def all_(self, parts: tuple[Any, ...]) -> Any:
-        return self.and_(*((lambda part=part: part) for part in parts))
+    def compare(self, left: Any, symbol: str, right: Callable[[], Any], *more: Any) -> Any:
+        """``left < right < ...``: each operand is evaluated once, and only where those before it hold."""
+        value = right()
+        found = _COMPARED[symbol](left, value)
+        if not more:
+            return found
+        known = truth(found)
+        if isinstance(known, bool):
+            return self.compare(value, *more) if known else found
+        return self._join(known, lambda: self.compare(value, *more), stop=False)
 
     # Loops.
 
@@ -254,6 +262,27 @@ class Tracing:
         OPERATORS["assert"](known, text)
 
 
+def _contains(value: Any, items: Any) -> Any:
+    """``value in items``."""
+    if not isinstance(items, tuple | list) or not any(isinstance(item, Scalar) for item in (value, *items)):
+        return value in items
+    return reduce(OPERATORS["or"], [OPERATORS["=="](value, item) for item in items], False)
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    """``value is other``."""
+    if any(isinstance(item, Scalar) for item in (value, other)) and any(isinstance(x, int) for x in (value, other)):
+        raise fail(
+            KernelTypeError("'is' compares objects, and a run-time value has none; write == or the condition alone")
+        )
+    return value is other
+
+
+_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
+    "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": operator.ge, "Eq": operator.eq,
+    "NotEq": operator.ne, "In": _contains, "NotIn": lambda a, b: Tracing.not_(_contains(a, b)),
+    "Is": _is_same, "IsNot": lambda a, b: not _is_same(a, b),
+}  # fmt: skip
 _PLAIN: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
     "%": operator.mod, "**": operator.pow, "<<": operator.lshift, ">>": operator.rshift, "|": operator.or_,

@@ -118,7 +118,7 @@ class Statements(Expressions):
         test: ast.expr,
         then: list[ast.stmt],
         orelse: list[ast.stmt],
-        live: set[str],
+        live: dict[str, bool | str],
         at: ast.stmt,
         guards: tuple[str, ...] = (),
     ) -> list[ast.stmt]:
@@ -140,14 +140,16 @@ class Statements(Expressions):
         function = ast.FunctionDef(name, arguments, head + (body or [ast.Pass()]), [])
         return place(function, at)  # type: ignore[no-any-return]
 
-    def _live(self, inside: list[ast.stmt]) -> set[str]:
-        """The names that something outside these statements reads."""
+    def _live(self, inside: list[ast.stmt]) -> dict[str, bool | str]:
+        """The names that are read outside these statements; ``"later"`` where only the next iteration may do so."""
         found = loaded_names(inside)
-        return {name for name, count in self.loads.items() if count > found[name]}
+        live: dict[str, bool | str] = dict.fromkeys(found, "later") if self.loops else {}
+        live.update((name, True) for name, count in self.loads.items() if count > found[name])
+        return live
 
-    def _names(self, names: dict[str, bool], live: set[str], at: ast.AST) -> ast.expr:
+    def _names(self, names: dict[str, bool], live: dict[str, bool | str], at: ast.AST) -> ast.expr:
         """What a body assigns, for the support object: name, whether plainly, whether it is read elsewhere."""
-        found = tuple((name, plain, name in live or name.startswith("__")) for name, plain in names.items())
+        found = tuple((name, plain, name.startswith("__") or live.get(name, False)) for name, plain in names.items())
         return _constant(found, at)
 
     # Loops.
@@ -174,7 +176,7 @@ class Statements(Expressions):
         method: str,
         subject: ast.expr,
         head: list[ast.stmt],
-        live: set[str],
+        live: dict[str, bool | str],
         item: str | None = None,
     ) -> list[ast.stmt]:
         broken, continued = self.fresh("broken"), self.fresh("continued")

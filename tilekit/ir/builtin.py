@@ -30,8 +30,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tilekit.errors import KernelTypeError, TilekitError
-from tilekit.errors import operand as marked
+from tilekit.errors import KernelTypeError, TilekitError, operand as marked
 from tilekit.ir import handles
 from tilekit.ir.context import Concrete, Context, active, fail, together
 from tilekit.ir.core import Block, Const, Value, type_of
@@ -40,6 +39,7 @@ from tilekit.ir.operands import (
     Kind,
     accepts,
     allows_none,
+    check_weak,
     common_dtype,
     constant,
     convert_constant,
@@ -170,7 +170,8 @@ class Builtin(Properties):
         attrs: dict[str, Any] = {}
         ignored = self.ignored(given, {})
         for name, value in given.items():
-            what = f"{self.spelled}: {marked(name)}" if self.spelled != self.name else f"{self.name}(): {name}"
+            what = f"the {name}" if self.group == "internal" else f"{self.name}(): {name}"
+            what = f"{self.spelled}: {marked(name)}" if self.spelled != self.name else what
             match self.kinds[name]:
                 case Kind.OPERAND:
                     unread = isinstance(value, Tile) and name in ignored
@@ -209,6 +210,9 @@ class Builtin(Properties):
             types = {name: type_of(operands[name]) for name in self.unify if operands[name] is not None}
             common = common_dtype(types, self.spelled)
             wanted = {name: common for name in types}
+            for name, type in types.items():
+                if isinstance(operands[name], Value) and type.dtype != common.dtype:
+                    check_weak(name, type, common.dtype, self.spelled)
         if "coerce" in self._rules:
             types = {name: type_of(operand) for name, operand in operands.items()}
             wanted.update(self.apply("coerce", types, attrs))

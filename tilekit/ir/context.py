@@ -69,6 +69,8 @@ class Builder:
     """The builtin whose function of single elements is recorded; it may not write to tiles."""
     dropped: dict[str, str] = field(default_factory=dict)
     """Variables that a loop left without a value, with the reason."""
+    partial: list[list[Any]] = field(default_factory=list)
+    """For each loop around, the variables that are bound in this iteration only where no jump left it."""
     eager = False
 
     def apply(
@@ -112,7 +114,8 @@ def building(element: str = "") -> Iterator[Builder]:
     """A fresh builder inside the active one: what is recorded in it becomes a block."""
     outer = _active.get()
     inherits = outer if isinstance(outer, Builder) else Builder(locate=getattr(outer, "locate", None))
-    kept = {"locate": inherits.locate, "live": inherits.live, "form": inherits.form, "dropped": inherits.dropped}
+    names = ("locate", "live", "form", "dropped", "partial")
+    kept = {name: getattr(inherits, name) for name in names}
     with using(Builder(**kept, element=element or inherits.element)) as builder:
         yield builder
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelTypeError, KernelValueError
-from tilekit.errors import operand as marked
+from tilekit.errors import KernelTypeError, KernelValueError, operand as marked
 from tilekit.ir.context import Concrete, active
 from tilekit.ir.core import Const, Value
 from tilekit.ir.handles import Array, Scalar, Tile
@@ -249,6 +248,20 @@ def common_dtype(named: Mapping[str, Any], where: str) -> ScalarType:
             f"cast one of them, as in {_cast_text(first_name, first, ScalarType(float32))}"
         )
     return ScalarType(first.dtype)
+
+
+def check_weak(name: str, type: Any, dtype: DType, where: str) -> None:
+    """Refuse a number that came from literals and is int32 at run time where ``dtype`` may not hold it.
+
+    Raises:
+        KernelTypeError: it would wrap, where the same number known at compile time is refused.
+    """
+    fits = dtype.is_float or dtype.kind == "b" or (dtype.kind == "i" and dtype.bits >= int32.bits)
+    if isinstance(type, ScalarType) and type.weak and not type.dtype.is_float and not fits:
+        raise KernelTypeError(
+            f"{where} needs one dtype: {marked(name)} is an int32 at run time, which may not fit {dtype.name}; cast "
+            f"it, as in tk.{dtype.name}({marked(name)})"
+        )
 
 
 def _rank(dtype: DType) -> tuple[bool, int]:

@@ -22,8 +22,8 @@ from tilekit.runtime.arrays import view_of
 _LARGEST = 3.4028234e38
 
 Entry = None | str | tuple[str, int] | tuple[str, int, str]
-"""What the specialisation key knows of an argument: None, a number's dtype, or of an array its dtype, rank and, where it is
-so, that it is read-only."""
+"""What the specialisation key knows of an argument: None, a number's dtype, or of an array its dtype, its rank and that
+it is read-only."""
 READONLY = "readonly"
 """Only of an input: the kernel may read it (see ``specialise``)."""
 

@@ -50,10 +50,17 @@ def stands_in() -> bool:
 def undebugged() -> Iterator[None]:
     """Inside, no debugger stops: tracing runs a kernel's lines without values, which nobody wants to see."""
     tracer = sys.gettrace()
+    monitoring: Any = getattr(sys, "monitoring", None)  # how debuggers watch since Python 3.12
+    watched = monitoring is not None and monitoring.get_tool(monitoring.DEBUGGER_ID) is not None
+    events = monitoring.get_events(monitoring.DEBUGGER_ID) if watched else 0
     sys.settrace(None)
+    if watched:
+        monitoring.set_events(monitoring.DEBUGGER_ID, 0)
     try:
         yield
     finally:
+        if watched:
+            monitoring.set_events(monitoring.DEBUGGER_ID, events)
         sys.settrace(tracer)
 
 

@@ -14,6 +14,8 @@ from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, ScalarType
 from tilekit.runtime.arguments import ByBlockDim, bind, parameters_of
 
+__all__ = ["Launch", "launch", "launch_tiled"]
+
 Types = Mapping[str, ArrayType | ScalarType | None]
 MAX_NDIM = 4
 MAX_POINTS = 2**31 - 1

@@ -174,7 +174,7 @@ class Member:
         """Call a builtin: together with the other lanes, or alone."""
         if self.turns.busy or not called_by_kernel():
             return builtin.call(args, kwargs)
-        tiles = any(isinstance(value, Tile) for value in (*args, *kwargs.values()))
+        tiles = _holds_tile((*args, *kwargs.values()))
         if builtin.cooperative or (tiles and builtin.elementwise):
             given = builtin.bind(args, kwargs)
             return self._meet(builtin.spelled, lambda all: builtin.call((), _merged(builtin, all)), given)
@@ -200,6 +200,10 @@ class Member:
             return run()
         finally:
             self.turns.busy = False
+
+
+def _holds_tile(value: Any) -> bool:
+    return any(map(_holds_tile, value)) if isinstance(value, tuple) else isinstance(value, Tile)
 
 
 def _merged(builtin: Builtin, arrivals: list[Arrival]) -> dict[str, Any]:
