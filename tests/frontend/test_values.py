@@ -318,3 +318,19 @@ def test_a_range_that_passes_the_end_of_int32():
         return count
 
     check(function, 2147483000, expected=2)
+
+
+def test_a_range_with_a_break_that_passes_the_end_of_int32():
+    def function(n, step):
+        count = 0
+        for i in range(n, 2147483647, step):
+            count += 1
+            if count > 10 or i < 0:
+                break
+        for i in range(-n, -2147483648, -500):
+            if i > 0 or count > 20:
+                break
+            count += 100
+        return count
+
+    check(function, 2147483000, 500, expected=102)
