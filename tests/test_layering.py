@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("ir", "codegen", "builtins", "passes", "frontend", "runtime", "interop")
-COMMON = ("errors", "config", "options")
+COMMON = ("errors", "config", "options", "forks")
 """Modules that every layer may import; they import each other only."""
 TOP = ("__init__", "__main__", "public", "cli", "examples", "bench")
 """May import anything, and no layer imports them."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tilekit.errors import KernelAttributeError
+from tilekit.forks import Lock
 from tilekit.options import ALIASES, OPTIONS, WARP_OPTIONS, Option
 
 _TABLE: dict[str, Option] = {option.name: option for option in OPTIONS + WARP_OPTIONS}
@@ -81,7 +81,7 @@ class Config:
 
     def __init__(self) -> None:
         state = self.__dict__
-        state["_lock"] = threading.RLock()
+        state["_lock"] = Lock()
         state["_base"] = {}
         state["_environment"] = {}
         state["_scoped"] = {}

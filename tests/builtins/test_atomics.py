@@ -104,10 +104,20 @@ def test_floating_sums_are_in_order() -> None:
         assert out[0] == expected
 
 
-@pytest.mark.parametrize(("dtype", "serial"), [("float32", True), ("int32", False)])
-def test_only_floats_make_a_launch_serial(dtype: str, serial: bool) -> None:
-    types: dict[str, Any] = {name: ArrayType(as_dtype(np.dtype(dtype)), 1) for name in every.parameters}
-    assert generate(every.trace(types, LaunchForm(True, 1, 1)), Target()).serial is serial
+@tk.kernel
+def blind(a: tk.array1d[Any], v: tk.array1d[Any]):
+    tk.atomic_add(a, 0, v[0])
+    a[1] -= v[0]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "serial"),
+    [(every, "float32", True), (every, "int32", True), (blind, "float32", True), (blind, "int32", False)],
+)
+def test_what_makes_a_launch_serial(kernel: Any, dtype: str, serial: bool) -> None:
+    """The order in which blocks run tells in sums of floats, and in what an update has found."""
+    types: dict[str, Any] = {name: ArrayType(as_dtype(np.dtype(dtype)), 1) for name in kernel.parameters}
+    assert generate(kernel.trace(types, LaunchForm(True, 1, 1)), Target()).serial is serial
 
 
 @tk.kernel

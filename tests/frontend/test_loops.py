@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
 import tilekit as tk
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import walk
@@ -37,3 +40,27 @@ def test_a_region_stands_at_the_head_of_its_statement() -> None:
     ops = list(walk(carries_two.trace(carries_two.default_types(), LaunchForm()).body))
     shown = [op.location.excerpt().splitlines() for op in ops if op.blocks and not op.builtin.cooperative]
     assert shown == [["    for k in range(n):", "    " + "^" * 17], ["    while k > 2:", "    " + "^" * 11]]
+
+
+@tk.kernel
+def counts(a: int, b: int, s: int, out: tk.array1d[tk.int32]):
+    for _ in range(a, b, s):
+        out[0] += 1
+        if out[0] > 99:
+            return
+    for _ in range(a, b, s):
+        out[1] += 1
+    for _ in range(a, b, 5):
+        out[2] += 1
+    for _ in range(a, b, -3):
+        out[3] += 1
+        if out[3] > 99:
+            break
+
+
+@pytest.mark.parametrize(("a", "b", "s"), [(2**31 - 8, 2**31 - 1, 5), (-(2**31) + 4, -(2**31), -3), (0, 9, 2)])
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_an_index_does_not_wrap_past_the_end_of_its_range(a: int, b: int, s: int, device: str) -> None:
+    out = np.zeros(4, np.int32)
+    tk.launch_tiled(counts, dim=1, inputs=[a, b, s, out], device=device)
+    assert out.tolist() == [len(range(a, b, s)), len(range(a, b, s)), len(range(a, b, 5)), len(range(a, b, -3))]

@@ -155,8 +155,8 @@ OPERATORS["array[]-="] = _update_in_place("sub")
 def atomic_add(arr: Any, *args: Any, **named: Any) -> Any:
     """Add to an element of an array, atomically.
 
-    Integers wrap around. With floats the blocks of a launch run in order on the CPU, so that the sum is the same
-    every time.
+    Integers wrap around. With floats, and where a kernel uses an old value, the blocks of a launch run in order on the
+    CPU, so that the result is the same every time.
 
     Args:
         arr: The array, of 1 to 4 dimensions.

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.builtins.construct import check_shape
+from tilekit.codegen.text import signed
 from tilekit.errors import KernelTypeError, KernelValueError
 from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.handles import Array, Tile
 from tilekit.ir.interpret import from_memory, stored
 from tilekit.ir.operands import Index, Shape
-from tilekit.ir.types import ArrayType, TileType
+from tilekit.ir.types import ArrayType, ScalarType, TileType
 
 GROUP = "Tile memory"
 
@@ -26,6 +28,12 @@ def full_offset(offset: tuple[Any, ...], ndim: int, name: str) -> None:
 def spread(offset: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
     """One entry an axis; a single one is for the first axis, as in Warp."""
     return (*offset, *(0,) * (ndim - len(offset)))
+
+
+def emitted_offset(offset: tuple[str, ...], types: tuple[ScalarType, ...], ndim: int) -> tuple[str, ...]:
+    """One i64 expression an axis."""
+    given = (signed(item, type.dtype) for item, type in zip(offset, types, strict=True))
+    return tuple(map(str, spread(tuple(given), ndim)))
 
 
 def _check_shape(a: ArrayType, shape: tuple[int, ...], offset: tuple[Any, ...], name: str) -> None:
@@ -67,7 +75,7 @@ def tile_load(
         A new tile of ``a``'s dtype; elements outside ``a`` are zero.
 
     Raises:
-        KernelValueError: ``shape`` or ``offset`` has another number of dimensions than ``a``.
+        KernelValueError: ``shape`` or ``offset`` has another number of dimensions than ``a``, or an extent is zero.
 
     Example:
         >>> import numpy as np, tilekit as tk
@@ -81,6 +89,7 @@ def tile_load(
 def _load_result(a: ArrayType, shape: tuple[int, ...], offset: tuple[Any, ...], storage: str) -> TileType:
     if storage not in ("register", "shared"):
         raise KernelValueError(f"tile_load: storage must be 'register' or 'shared', got {storage!r}")
+    check_shape(shape, "tile_load")
     _check_shape(a, shape, offset, "tile_load")
     return TileType(a.dtype, shape)
 
@@ -95,10 +104,10 @@ def _load_reference(a: Any, shape: tuple[int, ...], offset: tuple[Any, ...], typ
 
 
 @tile_load.emit
-def _load_emit(cx: Any, results: Any, a: str, shape: tuple[int, ...], offset: tuple[str, ...]) -> None:
+def _load_emit(cx: Any, results: Any, a: str, shape: tuple[int, ...], offset: tuple[str, ...], types: Any) -> None:
     tile = cx.tile(results[0])
     with cx.braces():
-        cx.line(f"const tk::i64 at[] = {{{', '.join(map(str, spread(offset, len(shape))))}}};")
+        cx.line(f"const tk::i64 at[] = {{{', '.join(emitted_offset(offset, types['offset'], len(shape)))}}};")
         cx.line(f"tk::load<{tile.element}, {', '.join(map(str, shape))}>(team, {tile.pointer}, {a}, at);")
 
 
@@ -154,9 +163,9 @@ def _store_reference(a: Any, t: Any, offset: tuple[Any, ...]) -> None:
 
 
 @tile_store.emit
-def _store_emit(cx: Any, a: str, t: Any, offset: tuple[str, ...]) -> None:
+def _store_emit(cx: Any, a: str, t: Any, offset: tuple[str, ...], types: Any) -> None:
     with cx.braces():
-        cx.line(f"const tk::i64 at[] = {{{', '.join(map(str, spread(offset, len(t.shape))))}}};")
+        cx.line(f"const tk::i64 at[] = {{{', '.join(emitted_offset(offset, types['offset'], len(t.shape)))}}};")
         dims = ", ".join(map(str, t.shape))
         if t.dense:
             cx.line(f"tk::store<{t.element}, {dims}>(team, {t.pointer}, {a}, at);")

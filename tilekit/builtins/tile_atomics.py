@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.builtins.memory import GROUP, full_offset, spread, windows
+from tilekit.builtins.memory import GROUP, emitted_offset, full_offset, windows
 from tilekit.errors import KernelTypeError, KernelValueError
 from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.handles import Array, Tile
@@ -32,7 +32,7 @@ def tile_atomic_add(
 
     Returns:
         A new tile with the elements of ``a`` as they were before, zero outside ``a``. On the CPU, kernels that add
-        floats atomically run their blocks in order, so the sums are the same every time.
+        floats atomically or use this tile run their blocks in order, so that results are the same every time.
 
     Raises:
         KernelTypeError: the dtypes differ, or are bool.
@@ -73,11 +73,11 @@ def _reference(a: Any, t: Any, offset: tuple[Any, ...], types: Any) -> Any:
 
 
 @tile_atomic_add.emit
-def _emit(cx: Any, results: Any, a: str, t: Any, offset: tuple[str, ...]) -> None:
+def _emit(cx: Any, results: Any, a: str, t: Any, offset: tuple[str, ...], types: Any) -> None:
     old = cx.tile(results[0])
     starts = [cx.fresh("at") for _ in t.shape]
     with cx.braces():
-        for start, value in zip(starts, spread(offset, len(t.shape)), strict=True):
+        for start, value in zip(starts, emitted_offset(offset, types["offset"], len(t.shape)), strict=True):
             cx.line(f"const tk::i64 {start} = {value};")
         with cx.each_element(t) as index:
             places = [f"((tk::u64){start} + {i})" for start, i in zip(starts, index, strict=True)]

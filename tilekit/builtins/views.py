@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.codegen.checks import require
+from tilekit.codegen.text import signed
 from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError
 from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.gradients import no_gradient
@@ -216,9 +217,9 @@ def _index_reference(index: Any, extent: int, span: int, wrap: bool, axis: int, 
 
 
 @axis_index.emit
-def _index_emit(cx: Any, index: str, extent: int, span: int, wrap: bool, axis: int, text: str) -> str:
+def _index_emit(cx: Any, index: str, extent: int, span: int, wrap: bool, axis: int, text: str, types: Any) -> str:
     given = cx.fresh()
-    cx.line(f"const tk::i64 {given} = {index};")
+    cx.line(f"const tk::i64 {given} = {signed(index, types['index'].dtype)};")
     wrapped = f"({given} < 0 ? {given} + {extent} : {given})" if wrap else given
     if cx.target.index_checks or cx.target.checked:
         ok = f"(tk::u64){wrapped} <= (tk::u64){extent - span}"

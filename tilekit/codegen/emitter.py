@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tilekit.codegen.storage import Buffer, Storage
+from tilekit.codegen.storage import Buffer, Storage, round_up
 from tilekit.codegen.target import Target
 from tilekit.codegen.text import const_literal, cpp_type
 from tilekit.errors import Location
@@ -17,6 +17,8 @@ from tilekit.ir.views import ViewMap
 
 COORDINATES = ("c0", "c1", "c2", "c3")
 """What the coordinates of a block or point are called."""
+_ON_STACK = 256
+"""Bytes of a tile up to which a copy for a moment lies on the stack, where the compiler may keep it in registers."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,8 @@ class Emitter:
         self.tiles: dict[Value, TileRef] = {}
         self.op: Op | None = None
         self.sites: list[Site] = []
+        self.arena = storage.size
+        """Bytes of the arena, what is only needed for moments included."""
         self.guards: dict[str, list[str]] | None = None
         """Extents that a coordinate is checked against, by its name; None where the caller does not ask."""
         self.lane_name = "0"
@@ -117,7 +121,10 @@ class Emitter:
 
     def mark_line(self, location: Location | None) -> None:
         """A ``#line`` so that compilers, debuggers and sanitizers name the Python line."""
-        if location is None or (self._line is not None and self._line.line == location.line):
+        here = self._line
+        if location is None or not self.target.line_directives:
+            return
+        if here is not None and (here.file, here.line) == (location.file, location.line):
             return
         file = location.file.replace("\\", "\\\\").replace('"', '\\"')
         self.lines.append(f'#line {location.line} "{file}"')
@@ -285,14 +292,21 @@ class Emitter:
         """Copies between buffers as if at once."""
         needed = [(to, source) for to, source in moves if not (to.buffer is source.buffer and to.map == source.map)]
         ready = []
+        end = self.storage.size
         for to, source in needed:
             if any(written.buffer.overlaps(source.buffer) for written, _ in needed):
                 saved = self.fresh("saved")
-                self.line(f"{source.element} {saved}[{source.type.size}];")
+                bytes = source.type.size * source.type.dtype.itemsize
+                if bytes <= _ON_STACK:
+                    self.line(f"{source.element} {saved}[{source.type.size}];")
+                else:
+                    self.line(f"{source.element}* const {saved} = ({source.element}*)(arena + {end});")
+                    end += round_up(bytes)
                 copy = TileRef(saved, source.type, ViewMap.identity(source.shape), Buffer(source.type, -1))
                 self.copy(copy, source)
                 source = copy
             ready.append((to, source))
+        self.arena = max(self.arena, end)
         for to, source in ready:
             self.copy(to, source)
 

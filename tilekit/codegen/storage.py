@@ -12,6 +12,11 @@ ALIGNMENT = 64
 """Bytes; a cache line, and the widest vector of any host."""
 
 
+def round_up(size: int) -> int:
+    """Bytes to the start of the next buffer."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
 @dataclass(frozen=True, eq=False)
 class Buffer:
     """Memory for tiles of one type; ``offset`` in bytes from the start of the arena."""

@@ -19,6 +19,8 @@ class Target:
     """Grid dimensions of the launch."""
     index_checks: bool = True
     checked: bool = False
+    line_directives: bool = True
+    """Whether the code names the lines of the kernel's source."""
 
     @property
     def is_cpu(self) -> bool:

@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tilekit.ir.core import Const
 from tilekit.ir.interpret import to_memory
-from tilekit.ir.types import DType, bfloat16, to_numpy_scalar
+from tilekit.ir.types import DType, bfloat16, to_numpy_scalar, uint64
 
 _SUFFIX = {"int64": "ll", "uint32": "u", "uint64": "ull", "float32": "f"}
 
 
-_RESERVED = {
-    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch",
-    "char", "char8_t", "char16_t", "char32_t", "class", "compl", "concept", "const", "const_cast", "consteval",
-    "constexpr", "constinit", "continue", "co_await", "co_return", "co_yield", "decltype", "default", "delete",
-    "do", "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for",
-    "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq",
-    "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast",
-    "requires", "restrict", "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast",
-    "struct", "switch", "template", "this", "thread_local", "throw", "true", "try", "typedef", "typeid",
-    "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor",
-    "xor_eq", "errno", "linux", "stderr", "stdin", "stdout", "unix", "i386",
-}  # fmt: skip
-"""C++'s keywords, and the macros of its library and compilers that are not in capitals."""
+@functools.cache
+def _taken() -> frozenset[str]:
+    """C++17's keywords that are Python names, lower-case macros, and names that a member would hide from its struct."""
+    return frozenset(json.loads((Path(__file__).parent / "taken_names.json").read_text(encoding="utf-8")))
 
 
-def field_name(name: str) -> str:
-    """The C++ name of a parameter: its own, unless that may be a keyword or a macro there.
+def member(name: str) -> str:
+    """What a parameter is called in C++: different for different names, and free to use."""
+    macro = name.isupper() or name.startswith("__")  # as NULL and NAN may be, whatever the compiler and its library
+    return f"{name}_" if macro or name in _taken() or name.endswith("_") else name
 
-    Example:
-        >>> field_name("x"), field_name("new"), field_name("NAN"), field_name("new_")
-        ('x', 'new_', 'NAN_', 'new__')
-    """
-    plain = name not in _RESERVED and not name.startswith("_") and not name.endswith("_") and not name.isupper()
-    return name if plain else f"{name}_"
+
+def comment(text: str) -> str:
+    """Text that stays inside the comment of one line."""
+    return " ".join(text.split()).rstrip("\\")
 
 
 def cpp_type(dtype: DType) -> str:
@@ -77,6 +71,11 @@ def _integer(value: int, dtype: DType) -> str:
         return f"({value + 1}{suffix} - 1)"
     text = f"{value}{suffix}"
     return f"{cpp_type(dtype)}({text})" if dtype.bits < 32 else text
+
+
+def signed(expression: str, dtype: DType) -> str:
+    """An integer as an i64 that is as far from an array's or a tile's bounds: a uint64 does not wrap to a negative."""
+    return f"tk::saturated({expression})" if dtype == uint64 else expression
 
 
 def const_literal(const: Const) -> str:

@@ -130,15 +130,21 @@ def _foreign(function: Any, root: str) -> Any:
     return function
 
 
+@functools.cache
+def known_names() -> dict[str, object]:
+    """The builtins, collected once: a kernel in Warp's words asks for each name that it uses."""
+    return public_names()
+
+
 def warp_attribute(module: Any, name: str) -> Any:
     """``wp.name`` in a kernel: tilekit's builtin of that name, else what Warp itself has."""
-    found = public_names().get(name)
+    found = known_names().get(name)
     if found is None:
         found = getattr(module, name, None)
     if found is None:
         if is_warp_builtin(name):
             raise fail(KernelNotImplementedError(f"wp.{name} is a builtin of Warp that tilekit does not have yet"))
-        raise fail(KernelAttributeError(f"Warp has no {name!r}{suggestion(name, public_names())}"))
+        raise fail(KernelAttributeError(f"Warp has no {name!r}{suggestion(name, known_names())}"))
     return found
 
 

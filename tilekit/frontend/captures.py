@@ -6,13 +6,13 @@ import ast
 import dis
 import operator
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from tilekit.errors import Location, RecompileWarning, TilekitError
+from tilekit.forks import Lock
 from tilekit.frontend.calls import Func, Rewritten, rewritten
 from tilekit.frontend.capture_keys import Missing, is_mutable, key_of_value
 
@@ -147,7 +147,7 @@ class Captures:
 
     def __init__(self, function: FunctionType) -> None:
         self.function = function
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._state: tuple[Callable[[], tuple[Any, ...]], tuple[Any, ...], int] | None = None
         self._found: tuple[list[Capture], tuple[Any, ...]] = ([], ())
         self._numbers: dict[Any, int] = {}

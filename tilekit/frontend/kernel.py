@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import functools
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, overload
 
 from tilekit.errors import KernelTypeError, Location, TilekitError
+from tilekit.forks import Lock
 from tilekit.frontend.calls import Func
 from tilekit.frontend.captures import Captures, captures_of
 from tilekit.frontend.messages import suggestion
@@ -43,7 +43,7 @@ class Kernel:
         """Compiled forms by specialisation; filled by the runtime."""
         self.launch_plan: Any = None
         """What the runtime has looked up about the parameters."""
-        self.lock = threading.RLock()
+        self.lock = Lock()
         self._captures = Captures(function)
         functools.update_wrapper(self, function)
 

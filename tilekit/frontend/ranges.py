@@ -88,13 +88,4 @@ def range_operands(items: Range) -> list[Any]:
     return [numeric_operand(bound, wanted) for bound in bounds.values()]
 
 
-def may_wrap(items: Range) -> bool:
-    """Whether a step past the last index may leave int32, so that a comparison with the end takes a wider index."""
-    stop, step = items.stop, items.step
-    if not isinstance(step, int):
-        return True
-    known = isinstance(stop, int) and -(2**31) < stop + step < 2**31
-    return abs(step) > 1 and not known
-
-
 OPERATORS["call.range"] = make_range

@@ -14,14 +14,13 @@ from tilekit.frontend import joins
 from tilekit.frontend.calls import resolve_call, warp_attribute
 from tilekit.frontend.containers import KernelDict, KernelList
 from tilekit.frontend.joins import Site
-from tilekit.frontend.ranges import Range, may_wrap, range_operands
+from tilekit.frontend.ranges import Range, range_operands
 from tilekit.frontend.regions import Body, Cells, Loop, Names, as_operand, run_iteration, trace_if
 from tilekit.frontend.syntax import JUMP_FLAGS, RETURNED
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.context import Concrete, active, building, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
 from tilekit.ir.operands import describe
-from tilekit.ir.types import int64
 
 
 def truth(value: Any) -> Any:
@@ -323,33 +322,31 @@ def _for_range(
 
 def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any], site: Site | None = None) -> None:
     """A range loop that a ``break`` or ``return`` may leave: a ``while`` that carries the index."""
-    step = items.step
+    last, step = items.stop, items.step
     __index: Any = items.start
-    wide = may_wrap(items)
-    start, last, by = (OPERATORS["cast"](b, int64) if wide else b for b in (items.start, items.stop, step))
-    __wide: Any = start
+    before: Any = None
 
-    def within() -> Any:
-        at = __wide if wide else __index
-        up, down = OPERATORS["<"](at, last), OPERATORS[">"](at, last)
+    def ahead(a: Any, b: Any) -> Any:
+        """Whether the steps lead from ``a`` to ``b``."""
+        up, down = OPERATORS["<"](a, b), OPERATORS[">"](a, b)
         if isinstance(step, int):
             return up if step > 0 else down
         falls = OPERATORS["and"](OPERATORS["<"](step, 0), down)
         return OPERATORS["where"](OPERATORS[">"](step, 0), up, falls)
 
     def proceed() -> Any:
-        go = truth(within())
+        go = truth(ahead(__index, last))
+        if before is not None and not (isinstance(step, int) and abs(step) == 1):  # else the index may have wrapped
+            go = truth(OPERATORS["and"](go, ahead(before, __index)))
         return Tracing().and_(lambda: go, lambda: Tracing.not_(stop()))
 
     def iteration() -> None:
-        nonlocal __index, __wide
+        nonlocal __index, before
         body(__index)
+        before = __index
         __index = OPERATORS["+"](__index, step)
-        if wide:
-            __wide = OPERATORS["+"](__wide, by)
 
-    carried = (("__index", True, True), *((("__wide", True, True),) if wide else ()))
-    _while(proceed, iteration, (*names, *carried), body, site)
+    _while(proceed, iteration, (*names, ("__index", True, True)), body, site)
 
 
 def _while(proceed: Callable[[], Any], body: Body, names: Names, source: Body, site: Site | None = None) -> None:

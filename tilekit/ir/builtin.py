@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tilekit.errors import KernelTypeError, TilekitError, operand as marked
+from tilekit.errors import KernelTypeError, KernelValueError, TilekitError, operand as marked
 from tilekit.ir import handles
 from tilekit.ir.context import Concrete, Context, active, fail, together
 from tilekit.ir.core import Block, Const, Value, type_of
@@ -69,6 +69,8 @@ LEADING: dict[str, tuple[str, ...]] = {
     "emit": ("cx", "results", "blocks", "types"),
 }
 
+_MOST_ELEMENTS = 2**31 - 1
+"""As many as an int32 can number."""
 OPERAND_KINDS = (Kind.OPERAND, Kind.INDEX, Kind.TILES)
 
 
@@ -273,7 +275,13 @@ class Builtin(Properties):
         self, operands: Mapping[str, Any], attrs: Mapping[str, Any], blocks: tuple[Block, ...] = ()
     ) -> tuple[Type, ...]:
         found = self.apply("result", operands, attrs, blocks=blocks)
-        return () if found is None else tuple(found) if isinstance(found, tuple) else (found,)
+        types = () if found is None else tuple(found) if isinstance(found, tuple) else (found,)
+        for type in types:
+            if isinstance(type, TileType) and type.size > _MOST_ELEMENTS:
+                raise KernelValueError(
+                    f"{self.spelled}: a {type} has {type.size} elements, which is more than 2**31 - 1"
+                )
+        return types
 
     # How a builtin is declared.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.errors import KernelTypeError
 
 
 class DType:
@@ -214,23 +214,12 @@ class ScalarType:
         return self.dtype.short
 
 
-_LARGEST_TILE = 2**31
-"""Elements of a tile are numbered by int32."""
-
-
 @dataclass(frozen=True)
 class TileType:
     """A tile: elements of one dtype in a compile-time shape, numbered row by row."""
 
     dtype: DType
     shape: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if self.size >= _LARGEST_TILE:
-            raise KernelValueError(
-                f"a tile has fewer than {_LARGEST_TILE} elements; the shape {self.shape} has {self.size}: split the "
-                "work into blocks with a tile each"
-            )
 
     @property
     def size(self) -> int:

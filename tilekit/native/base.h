@@ -152,6 +152,16 @@ TK_COLD void record(Error* err, i32 kind, i32 line, i64 block, i64 index, i64 ex
 #endif
 }
 
+// Whether something was recorded, by any thread.
+TK_FN bool has_failed(const Error* err)
+{
+#ifdef TK_CUDA
+    return *(const volatile i32*)&err->kind != 0;
+#else
+    return __atomic_load_n(&err->kind, __ATOMIC_RELAXED) != 0;
+#endif
+}
+
 // True if 0 <= i < n; otherwise records an index error and returns false, so that the caller skips the access.
 TK_FN bool check_index(Error* err, i64 i, i64 n, i32 axis, i32 line, i64 block, i32 site, i32 lane)
 {

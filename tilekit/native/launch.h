@@ -15,6 +15,26 @@ struct Launch {
     Report report;
 };
 
+// IEEE rounding and subnormals while it lives, whatever the host has set for this thread: all threads then compute the
+// same bits. Only a call that is not inlined stands between what it sets and arithmetic that must not move before it.
+struct FloatState {
+#if !defined(TK_CUDA) && (defined(__x86_64__) || defined(__SSE__))
+    u32 outer;
+    TK_METHOD FloatState() : outer(__builtin_ia32_stmxcsr()) { __builtin_ia32_ldmxcsr(0x1f80); }
+    TK_METHOD ~FloatState() { __builtin_ia32_ldmxcsr(outer); }
+#elif !defined(TK_CUDA) && defined(__aarch64__)
+    u64 outer;
+    TK_METHOD FloatState()
+    {
+        asm volatile("mrs %0, fpcr" : "=r"(outer));
+        asm volatile("msr fpcr, %0" ::"r"((u64)0) : "memory");
+    }
+    TK_METHOD ~FloatState() { asm volatile("msr fpcr, %0" ::"r"(outer) : "memory"); }
+#else
+    TK_METHOD FloatState() {}
+#endif
+};
+
 // Coordinate `axis` of a block or point, counted row by row.
 TK_FN i64 coordinate(const Launch& launch, i64 block, int axis)
 {

@@ -43,6 +43,9 @@ template <class T> TK_FN T int_remainder(T a, T b)
     return (T)(a % safe);
 }
 
+// x, or the largest i64 where it is more.
+TK_FN i64 saturated(u64 x) { return x >> 63 ? (i64)(~0ull >> 1) : (i64)x; }
+
 // a / b: integers truncate and never trap, floats are IEEE.
 template <class T> TK_FN T div(T a, T b)
 {

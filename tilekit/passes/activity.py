@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilekit.ir.core import Block, Function, Op, Value, free_values, leaves, walk
+from tilekit.ir.core import Block, Const, Function, Op, Value, free_values, leaves, walk
 from tilekit.ir.gradients import has_gradient
 from tilekit.ir.types import ArrayType
 
@@ -25,15 +25,23 @@ def written_arrays(op: Op) -> tuple[Value, ...]:
     return tuple(value for name in names for value in leaves(op.operands[name]))
 
 
-def written_parameters(fn: Function) -> set[str]:
-    """The names of the arrays that a kernel writes or updates, also through their rows."""
-    names = {value: frozenset((name,)) for name, value in fn.params.items()}
-    written: set[str] = set()
+def written_parameters(fn: Function) -> frozenset[str]:
+    """The names of the arrays that a function may write, also through a part of one."""
+    sources: dict[Value, list[Value | Const]] = {}
+    waiting: list[Value | Const] = []
     for op in walk(fn.body):
-        found = frozenset[str]().union(*(names.get(value, ()) for value in op.inputs()))
-        names.update({result: found for result in op.results if isinstance(result.type, ArrayType)})
-        written.update(*(names[array] for array in written_arrays(op)))
-    return written
+        bound: list[Value | Const] = [*op.inputs(), *(result for block in op.blocks for result in block.results)]
+        for value in (*op.results, *(param for block in op.blocks for param in block.params)):
+            if isinstance(value.type, ArrayType):
+                sources[value] = bound
+        waiting += written_arrays(op)
+    found: set[Value] = set()
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Value) and item not in found:
+            found.add(item)
+            waiting += sources.get(item, ())
+    return frozenset(name for name, value in fn.params.items() if value in found)
 
 
 def writes_gradient(op: Op) -> bool:

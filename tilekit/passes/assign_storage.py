@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilekit.codegen.storage import ALIGNMENT, Buffer, Storage
+from tilekit.codegen.storage import Buffer, Storage, round_up
 from tilekit.ir.core import Function, Op, Value, leaves, walk
 from tilekit.ir.types import TileType
 from tilekit.passes.liveness import Liveness
@@ -104,7 +104,7 @@ def _layout(classes: _Classes, liveness: Liveness) -> Storage:
     for members in sorted(classes.all(), key=lambda m: -_bytes(m)):
         size = _bytes(members)
         taken = sorted(
-            (buffer.offset, buffer.offset + _round_up(buffer.size))
+            (buffer.offset, buffer.offset + round_up(buffer.size))
             for others, buffer in placed
             if classes.conflicts(members, others)
         )
@@ -118,7 +118,7 @@ def _layout(classes: _Classes, liveness: Liveness) -> Storage:
         buffer = Buffer(type, offset)
         placed.append((members, buffer))
         buffers.update(dict.fromkeys(members, buffer))
-        end = max(end, offset + _round_up(size))
+        end = max(end, offset + round_up(size))
     return Storage(buffers, end)
 
 
@@ -126,7 +126,3 @@ def _bytes(members: list[Value]) -> int:
     type = members[0].type
     assert isinstance(type, TileType)
     return type.size * type.dtype.itemsize
-
-
-def _round_up(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,8 @@ from tilekit.runtime.arrays import view_of
 
 _LARGEST = 3.4028234e38
 
-Entry = None | str | tuple[str, int] | tuple[str, int, str]
-"""What the specialisation key knows of an argument: None, a number's dtype, or of an array its dtype, its rank and that
-it is read-only."""
-READONLY = "readonly"
-"""Only of an input: the kernel may read it (see ``specialise``)."""
+Entry = None | str | tuple[str, int]
+"""What the specialisation key knows of an argument: None, a number's dtype, or an array's dtype and rank."""
 
 
 class Parameter:
@@ -78,8 +75,6 @@ def bind(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple
                         entries.append(_generic(parameter, view))
                     if index >= first_output:
                         check_output(view)
-                    elif view.readonly:
-                        entries[-1] = (view.dtype.name, len(view.shape), READONLY)
                     values += (view.pointer, *view.shape, *view.strides)
                     if device != view.device:
                         if device is not None:
@@ -89,8 +84,7 @@ def bind(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple
                 _number(parameter, value, entries, values)
             index += 1
     except TilekitError as error:
-        message = f"argument {parameters[index].name!r} of kernel {kernel.key!r}: {error.message}"
-        raise type(error)(message) from None
+        raise _of_argument(kernel, parameters[index], error) from error.__cause__
     return tuple(entries), values, device
 
 
@@ -123,18 +117,36 @@ def _generic(parameter: Parameter, view: ArrayView) -> Entry:
     return view.dtype.name, len(view.shape)
 
 
-def check_output(view: ArrayView) -> None:
+def check_written(kernel: Kernel, written: Collection[str], inputs: Sequence[Any]) -> None:
+    """Refuse arrays that were given as inputs but are written, where they must not be.
+
+    Raises:
+        KernelValueError: as :func:`check_output`.
+    """
+    for parameter, value in zip(parameters_of(kernel), inputs, strict=False):
+        if parameter.name in written:
+            try:
+                check_output(view_of(value), "is written by the kernel")
+            except KernelValueError as error:
+                raise _of_argument(kernel, parameter, error) from None
+
+
+def _of_argument(kernel: Kernel, parameter: Parameter, error: TilekitError) -> TilekitError:
+    return type(error)(f"argument {parameter.name!r} of kernel {kernel.key!r}: {error.message}")
+
+
+def check_output(view: ArrayView, what: str = "is an output") -> None:
     """Refuse what a kernel must not write to.
 
     Raises:
         KernelValueError: the array is read-only, or two of its elements share memory.
     """
     if view.readonly:
-        raise KernelValueError("is an output but read-only")
+        raise KernelValueError(f"{what} but read-only")
     if len(view.shape) == 1 and view.strides[0] >= view.dtype.bits >> 3:  # the common case, for speed
         return
     if self_overlapping(view):
-        raise KernelValueError("is an output whose own elements share memory")
+        raise KernelValueError(f"{what} but its own elements share memory")
 
 
 def _number(parameter: Parameter, value: Any, entries: list[Entry], values: list[Any]) -> None:

@@ -17,12 +17,15 @@ import numpy as np
 
 from tilekit.codegen.cpu import ENTRY, emit_cpu
 from tilekit.codegen.emitter import Site
+from tilekit.codegen.storage import ALIGNMENT, round_up
 from tilekit.codegen.target import Target
 from tilekit.config import config
 from tilekit.errors import CompileError, KernelTypeError
+from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function, walk
 from tilekit.ir.types import ArrayType
 from tilekit.passes import Observer, run_pipeline
+from tilekit.passes.activity import written_parameters
 from tilekit.passes.uniformity import runs_lanes
 from tilekit.runtime import cache, faults
 from tilekit.runtime.arguments import whole_blocks
@@ -41,6 +44,10 @@ _LAUNCH = "4qiiP"
 """``tk::Launch``, which the parameters follow."""
 
 
+Arena = tuple[int, int, Any]
+"""Bytes of tile storage, its address, which is aligned, and what keeps it alive."""
+
+
 @dataclass(frozen=True)
 class Generated:
     """The C++ of a kernel, before any compiler was asked."""
@@ -51,7 +58,8 @@ class Generated:
     """Bytes of tile storage that a running block needs."""
     sites: tuple[Site, ...]
     serial: bool
-    """Whether blocks must run in order: the kernel prints, or adds floats atomically."""
+    """Whether blocks must run in order, so that results do not depend on how many threads there are: the kernel prints,
+    updates floats atomically, or uses what an atomic update has found."""
     lanes: int | None = None
     """Lanes of a block, where it has any of its own."""
 
@@ -65,15 +73,18 @@ def generate(function: Function, target: Target, observe: Observer = lambda name
         observe(name, fn)
 
     lowered, storage = run_pipeline(function, target, seen)
-    source, sites = emit_cpu(lowered, storage, target)
+    source, sites, arena = emit_cpu(lowered, storage, target)
     dump.emitted("cpu", "cpp", source)
     lanes = target.block_dim if runs_lanes(function, target.tiled) else None
-    return Generated(lowered, source, storage.size, tuple(sites), _is_serial(lowered), lanes)
+    return Generated(lowered, source, arena, tuple(sites), _is_serial(lowered), lanes)
 
 
 def _is_serial(function: Function) -> bool:
-    for op in walk(function.body):
-        if op.builtin.ordered:
+    ops = list(walk(function.body))
+    blocks = [function.body, *(block for op in ops for block in op.blocks)]
+    used = {value for op in ops for value in op.inputs()} | {value for block in blocks for value in block.results}
+    for op in ops:
+        if op.builtin.ordered or (op.builtin.atomics and not used.isdisjoint(op.results)):
             return True
         for name in op.builtin.atomics:
             if op.operands[name].type.dtype.is_float:  # type: ignore[union-attr]
@@ -123,6 +134,8 @@ class CpuKernel:
         self._tail = (*(1,) * (4 - target.ndim), target.ndim, target.block_dim)
         self._gathers = generated.lanes is not None and not target.tiled
         """Whether a block is ``block_dim`` consecutive points."""
+        self.writes = written_parameters(generated.function)
+        """The arrays that it may write, by name."""
         self._prints = any(site.render is not None for site in generated.sites)
         self._cost = _UNKNOWN
         """Nanoseconds of one block in the last launch that ran on one thread."""
@@ -134,10 +147,12 @@ class CpuKernel:
         if blocks == 0:
             return
         if self._prints:
-            with faults.reporting(self.generated.sites) as report:
-                self._run(self._packed(grid, report, values), blocks, grid, faults.Fault())
+            # Printing may launch other kernels on this thread. Such blocks run in order, so one arena is enough.
+            memory = _new_arena(self.generated.arena)
+            with faults.reporting(self.generated.sites) as (report, fault):
+                self._run(self._packed(grid, report, values), blocks, grid, fault, lambda size: memory)
         else:
-            self._run(self._packed(grid, 0, values), blocks, grid, faults.current())
+            self._run(self._packed(grid, 0, values), blocks, grid, faults.current(), _arena)
 
     def _packed(self, grid: tuple[int, ...], report: int, values: Sequence[Any]) -> bytes:
         try:
@@ -145,23 +160,30 @@ class CpuKernel:
         except (struct.error, TypeError, OverflowError) as error:
             raise KernelTypeError(f"kernel {self.generated.function.name!r}: {error}") from None
 
-    def _run(self, data: bytes, blocks: int, grid: tuple[int, ...], fault: faults.Fault) -> None:
-        entry, size, address = self.entry, self.generated.arena, fault.address
+    def _run(
+        self, data: bytes, blocks: int, grid: tuple[int, ...], fault: faults.Fault, arena: Callable[[int], Arena]
+    ) -> None:
         if blocks == 1 or self._cost * blocks <= _TINY:
             clock = time.perf_counter_ns
+            memory = arena(self.generated.arena)
             start = clock()
-            entry(data, 0, blocks, _arena(size), address)
+            self.entry(data, 0, blocks, memory[1], fault.address)
             self._cost = (clock() - start) // blocks + 1
         else:
-            self._run_shared(data, blocks, address)
+            try:
+                self._run_shared(data, blocks, fault.address, arena)
+            except BaseException:  # Ctrl-C: what was recorded must not be met by the next launch
+                fault.take()
+                raise
         if fault.record.kind:
-            faults.raise_error(fault.take(), self.generated, (blocks,) if self._gathers else grid)
+            faults.raise_error(fault, self.generated, (blocks,) if self._gathers else grid)
 
-    def _run_shared(self, data: bytes, blocks: int, address: int) -> None:
+    def _run_shared(self, data: bytes, blocks: int, address: int, arena: Callable[[int], Arena]) -> None:
         entry, size = self.entry, self.generated.arena
 
         def some(begin: int, end: int, worker: int) -> None:
-            entry(data, begin, end, _arena(size), address)
+            memory = arena(size)
+            entry(data, begin, end, memory[1], address)
 
         start = time.perf_counter_ns()
         run_blocks(some, blocks, serial=self.generated.serial)
@@ -174,17 +196,20 @@ _UNKNOWN = 1 << 62
 _TINY = 20_000
 """Nanoseconds of work below which a launch does not ask the pool."""
 _scratch = threading.local()
+_NO_ARENA: Arena = (0, 0, None)
 
 
-def _arena(size: int) -> int:
-    """The address of this thread's tile storage, aligned to 64 bytes, grown as needed."""
-    if not size:
-        return 0
-    if getattr(_scratch, "size", 0) < size:
-        _scratch.memory = np.empty(size + 64, np.uint8)
-        _scratch.size = size
-        _scratch.address = -(-_scratch.memory.ctypes.data // 64) * 64
-    return _scratch.address  # type: ignore[no-any-return]
+def _arena(size: int) -> Arena:
+    """This thread's tile storage, grown as needed. Whoever runs a kernel in it holds it until then."""
+    found: Arena = getattr(_scratch, "arena", _NO_ARENA)
+    if found[0] < size:
+        found = _scratch.arena = _new_arena(size)
+    return found
+
+
+def _new_arena(size: int) -> Arena:
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    return size, round_up(memory.ctypes.data), memory
 
 
 def _format(type: Any) -> str:
@@ -203,8 +228,13 @@ def compile_library(generated: Generated, options: Mapping[str, Any]) -> Path:
     toolchain = find_toolchain()
     if toolchain is None:
         raise CompileError(f"no C++ compiler was found; {REMEDY}")
-    debug = config.mode == "debug" or config.lineinfo
-    return build(generated, toolchain, debug, bool(options.get("fast_math", config.fast_math)))
+    return build(generated, toolchain, config.mode == "debug", bool(options.get("fast_math", config.fast_math)))
+
+
+def cpu_target(form: LaunchForm) -> Target:
+    """The CPU under the options in force."""
+    options = (config.index_checks, config.checked, config.line_directives)
+    return Target("cpu", "", form.block_dim or 1, form.tiled, form.ndim or 1, *options)
 
 
 def compile_cpu(function: Function, target: Target, options: Mapping[str, Any]) -> CpuKernel:

@@ -7,13 +7,13 @@ The files of a kernel are numbered in order: ``00-gemm-trace.ir``, ``01-gemm-eli
 from __future__ import annotations
 
 import re
-import threading
 
 from tilekit.config import config
+from tilekit.forks import Lock
 from tilekit.ir.core import Function
 from tilekit.runtime import store
 
-_lock = threading.Lock()
+_lock = Lock()
 _specialisations: dict[str, list[str]] = {}
 
 

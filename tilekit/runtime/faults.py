@@ -36,13 +36,18 @@ class Record(ctypes.Structure):
 
 
 class Fault:
-    """A record that kernels write to, and its address."""
+    """A record that kernels write to, its address, and what happened where they called back."""
 
-    __slots__ = ("address", "record")
+    __slots__ = ("address", "error", "message", "record", "sites")
 
-    def __init__(self) -> None:
+    def __init__(self, sites: Sequence[Site] = ()) -> None:
         self.record = Record()
         self.address = ctypes.addressof(self.record)
+        self.sites = sites
+        self.message = ""
+        """The text of a failed assertion that shows values."""
+        self.error: BaseException | None = None
+        """What printing raised first."""
 
     def take(self) -> Record:
         """A copy of the record, which is empty afterwards."""
@@ -61,14 +66,17 @@ def current() -> Fault:
         return fault
 
 
-def raise_error(record: Record, generated: Generated, grid: tuple[int, ...]) -> None:
-    """Raise what a kernel recorded."""
+def raise_error(fault: Fault, generated: Generated, grid: tuple[int, ...]) -> None:
+    """Raise what a kernel recorded, or what was raised where it called back."""
+    if fault.error is not None:
+        raise fault.error
+    record = fault.take()
     site = generated.sites[record.site]
     where = f"block {_point(record.block, grid)}"
     if record.lane:
         where += f", lane {record.lane}"
     if site.render is not None:
-        message = _current.message
+        message = fault.message
     else:
         message = site.text.format(index=record.index, extent=record.extent, axis=record.axis)
     raise _KINDS[record.kind](f"{message}, in {where} of kernel {generated.function.name!r}", site.location)
@@ -82,20 +90,26 @@ def _point(block: int, grid: tuple[int, ...]) -> Any:
     return point[0] if len(point) == 1 else tuple(reversed(point))
 
 
+_STOP = -1
+"""The kind that lets a kernel begin no other block."""
+
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)
 _current = threading.local()
 
 
 def _report(site: int, block: int, values: int) -> None:
-    sites: Sequence[Site] = _current.sites
+    fault: Fault = _current.reporting
+    if fault.error is not None:  # the block runs on to its end
+        return
     try:
-        text = sites[site].render(values)
-        if sites[site].text:
-            _current.message = text
+        text = fault.sites[site].render(values)
+        if fault.sites[site].text:
+            fault.message = text
         else:
             print(text, end="")
     except BaseException as error:  # must not pass through the kernel's frames
-        _current.error = error
+        fault.error = error
+        fault.record.kind = _STOP
 
 
 _callback = _Callback(_report)
@@ -103,14 +117,12 @@ _ADDRESS = ctypes.cast(_callback, ctypes.c_void_p).value or 0
 
 
 @contextmanager
-def reporting(sites: Sequence[Site]) -> Iterator[int]:
-    """The address that kernels call to print, valid inside the block; raises what printing raised."""
-    outer = getattr(_current, "sites", ())
-    _current.sites = sites
-    _current.error, _current.message = None, "assertion failed"
+def reporting(sites: Sequence[Site]) -> Iterator[tuple[int, Fault]]:
+    """The address that kernels call to print, valid inside the block, and the record of this launch alone: what is
+    called may itself launch kernels that print."""
+    outer = getattr(_current, "reporting", None)
+    fault = _current.reporting = Fault(sites)
     try:
-        yield _ADDRESS
+        yield _ADDRESS, fault
     finally:
-        _current.sites = outer
-    if _current.error is not None:
-        raise _current.error
+        _current.reporting = outer

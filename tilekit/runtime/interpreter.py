@@ -25,6 +25,7 @@ from tilekit.ir.interpret import Machine, from_memory
 from tilekit.ir.notices import warn_at
 from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, to_numpy_scalar
 from tilekit.passes import run_pipeline
+from tilekit.passes.activity import written_parameters
 from tilekit.passes.uniformity import Uniformity, runs_lanes
 from tilekit.runtime.arguments import whole_blocks
 from tilekit.runtime.toolchain import REMEDY, find_toolchain
@@ -98,6 +99,8 @@ class InterpretedKernel:
         self.types = types
         self.form = form
         self.forms = forms
+        self.writes = written_parameters(function)
+        """The arrays that it may write, by name."""
         self.cooperates = any(op.builtin.cooperative for op in walk(function.body))
         """Whether the lanes of a block do something together."""
 

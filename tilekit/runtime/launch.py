@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from tilekit.errors import KernelNotImplementedError, KernelTypeError, KernelVal
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, ScalarType
-from tilekit.runtime.arguments import ByBlockDim, bind, parameters_of
+from tilekit.runtime.arguments import ByBlockDim, bind, check_written, parameters_of
 
 __all__ = ["Launch", "launch", "launch_tiled"]
 
@@ -61,6 +62,7 @@ def block_dim_of(block_dim: Any) -> int:
 
 _option_keys: dict[int, int] = {}
 _option_sets: dict[tuple[Any, ...], int] = {}
+_option_numbers = itertools.count()
 
 
 def _options_key() -> int:
@@ -72,14 +74,13 @@ def _options_key() -> int:
             _option_keys.clear()
         # Where and on how many threads a kernel runs is asked at every launch; the rest may change its code.
         values = tuple(value for name, value in config.values().items() if name not in ("device", "num_threads"))
-        found = _option_keys[version] = _option_sets.setdefault(values, len(_option_sets))
+        found = _option_keys[version] = _option_sets.setdefault(values, next(_option_numbers))
     return found
 
 
 def _run(kernel: Any, dim: Any, inputs: Any, outputs: Any, device: Any, block_dim: Any, tiled: bool) -> None:
     if not isinstance(kernel, Kernel):
-        found = f"Warp's kernel {kernel.key!r}" if hasattr(kernel, "key") else describe(kernel)
-        raise KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {found}")
+        raise _no_kernel(kernel)
     if type(dim) is int and 0 <= dim <= MAX_POINTS:  # the common case, for speed
         grid: tuple[int, ...] = (dim,)
         points = dim
@@ -98,7 +99,14 @@ def _run(kernel: Any, dim: Any, inputs: Any, outputs: Any, device: Any, block_di
         from tilekit.runtime.specialise import compile_for  # compilers and passes, which a warm launch never needs
 
         compiled = compile_for(kernel, key, len(grid), tiled, block_dim, where)
+    if inputs and compiled.writes:
+        check_written(kernel, compiled.writes, inputs)
     compiled.run(values, grid, points)
+
+
+def _no_kernel(given: Any) -> KernelTypeError:
+    found = f"Warp's kernel {given.key!r}" if hasattr(given, "key") else describe(given)
+    return KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {found}")
 
 
 def _device(given: Any, found: str | None) -> str:
@@ -177,8 +185,7 @@ def _start(
         _run(kernel, dim, inputs, outputs, *how)
         return None
     if not isinstance(kernel, Kernel):
-        found = f"Warp's kernel {kernel.key!r}" if hasattr(kernel, "key") else describe(kernel)
-        raise KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {found}")
+        raise _no_kernel(kernel)
     return Launch(kernel, dim, inputs, outputs, *how)
 
 

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tilekit.codegen.target import Target
-from tilekit.config import config
 from tilekit.errors import CompileError
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.ir.program import Program
 from tilekit.ir.types import ArrayType, ScalarType
-from tilekit.runtime.cpu import Generated, compile_library, generate
+from tilekit.runtime.cpu import Generated, compile_library, cpu_target, generate
 
 Types = Mapping[str, ArrayType | ScalarType | None]
 
@@ -104,6 +102,5 @@ def compile_kernel(
         stages[name] = str(fn)
 
     function = kernel.trace(kernel.default_types(types), form)
-    target = Target("cpu", "", block_dim, tiled, ndim or 1, config.index_checks, config.checked)
-    generated = generate(function, target, observe)
+    generated = generate(function, cpu_target(form), observe)
     return Compiled(kernel, device, form, Program.of(generated.function), stages, generated)

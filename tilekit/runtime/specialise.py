@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from tilekit.codegen.target import Target
-from tilekit.config import config
-from tilekit.errors import CompileError, KernelValueError
+from tilekit.errors import CompileError
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.ir.types import ArrayType, ScalarType
-from tilekit.passes.activity import written_parameters
 from tilekit.passes.uniformity import observes_lanes
-from tilekit.runtime.arguments import READONLY, ByBlockDim, Entry, types_of
-from tilekit.runtime.cpu import compile_cpu
+from tilekit.runtime.arguments import ByBlockDim, types_of
+from tilekit.runtime.cpu import compile_cpu, cpu_target
 from tilekit.runtime.interpreter import INTERPRET, compile_eager, stands_in
 
 Types = Mapping[str, ArrayType | ScalarType | None]
@@ -35,7 +32,6 @@ def compile_for(kernel: Kernel, key: Any, ndim: int, tiled: bool, block_dim: int
         if found is None:
             build = _interpreted if device == INTERPRET or stands_in() else _compiled
             found, function = build(kernel, types_of(kernel, key[0]), LaunchForm(tiled, ndim, block_dim))
-            _check_inputs(kernel, key[0], function)
             if observes_lanes(function, tiled):
                 kernel.cache.setdefault(key, ByBlockDim())[block_dim] = found
             else:
@@ -43,26 +39,10 @@ def compile_for(kernel: Kernel, key: Any, ndim: int, tiled: bool, block_dim: int
         return found
 
 
-def _check_inputs(kernel: Kernel, entries: Sequence[Entry], function: Function) -> None:
-    """Refuse a kernel that writes to an array among its inputs that is read-only, as of a file or of a string.
-
-    Raises:
-        KernelValueError: it does, whether or not this launch would reach the write.
-    """
-    written = written_parameters(function)
-    for name, entry in zip(kernel.parameters, entries, strict=True):
-        if isinstance(entry, tuple) and READONLY in entry and name in written:
-            raise KernelValueError(
-                f"argument {name!r} of kernel {kernel.key!r}: is read-only, but the kernel writes to it"
-            )
-
-
 def _compiled(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Function]:
     """A kernel compiled for the CPU, and its function as traced."""
     function = kernel.trace(types, form)
-    assert form.block_dim is not None and form.ndim is not None
-    target = Target("cpu", "", form.block_dim, form.tiled, form.ndim, config.index_checks, config.checked)
-    return compile_cpu(function, target, kernel.options.get("module_options") or {}), function
+    return compile_cpu(function, cpu_target(form), kernel.options.get("module_options") or {}), function
 
 
 def _interpreted(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Function]:

@@ -10,17 +10,17 @@ import os
 import shutil
 import stat
 import tempfile
-import threading
 from pathlib import Path
 
 from tilekit.config import config
 from tilekit.errors import CompileError
+from tilekit.forks import Lock
 
 _log = logging.getLogger("tilekit")
 SUBFOLDERS = ("toolchains", "zig")
 """What lies in the cache's folder beside entries: verdicts on compilers, and zig's own cache."""
 
-_lock = threading.RLock()
+_lock = Lock()
 _trusted: dict[Path, Path] = {}
 _private: dict[int, Path] = {}
 _warned: set[str] = set()
@@ -118,12 +118,3 @@ def _prepare(folder: Path) -> str | None:
 def _remove(owner: int, folder: Path) -> None:
     if os.getpid() == owner:  # a forked child also runs its parent's exit functions
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

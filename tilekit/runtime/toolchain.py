@@ -11,14 +11,14 @@ import shlex
 import shutil
 import sys
 import tempfile
-import threading
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tilekit.config import config
 from tilekit.errors import CompileError, FallbackWarning
+from tilekit.forks import Lock
+from tilekit.ir.notices import warn_at
 from tilekit.runtime import process, store
 from tilekit.runtime.cpus import cpu_identity
 from tilekit.runtime.keys import key_of
@@ -26,7 +26,7 @@ from tilekit.runtime.probe import Verdict, probe, verdict_of
 from tilekit.runtime.progress import progress
 
 _log = logging.getLogger("tilekit")
-_lock = threading.Lock()
+_lock = Lock()
 _chosen: dict[str | None, Toolchain | None] = {}
 
 # -frounding-math and -ffast-math are never among them: the first is slow, the second changes results.
@@ -153,7 +153,7 @@ def _find(wanted: str | None) -> Toolchain | None:
             return candidate.toolchain
         if name == "TILEKIT_CXX":
             message = f"the compiler {wanted!r} (TILEKIT_CXX) is not used: {candidate.reason}"
-            warnings.warn(message, FallbackWarning, stacklevel=3)
+            warn_at(FallbackWarning, message, None)
         elif command:
             _log.warning("the compiler %s is not used: %s", shlex.join(command), candidate.reason)
     return None

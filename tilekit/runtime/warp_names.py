@@ -6,17 +6,17 @@ Warp is imported on first use, by :func:`import_warp` alone.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
 from tilekit.errors import KernelAttributeError, MissingPackageError
+from tilekit.forks import Lock
 from tilekit.ir.types import DType, find_dtype
 
 _warp: Any = None
-_import_lock = threading.Lock()
+_import_lock = Lock()
 
 
 def import_warp() -> Any:
