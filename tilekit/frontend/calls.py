@@ -27,7 +27,7 @@ from tilekit.errors import (
 )
 from tilekit.frontend import joins
 from tilekit.frontend.messages import suggestion
-from tilekit.frontend.source import Source, is_registered, locate, read_source, register_code
+from tilekit.frontend.source import Source, compile_tree, is_registered, locate, read_source, register_code
 from tilekit.frontend.syntax import FACTORY, closure_names, rewrite_function
 from tilekit.ir.builtin import REGISTRY, Builtin
 from tilekit.ir.context import Concrete, active, fail
@@ -273,7 +273,7 @@ class Rewritten:
     ) -> None:
         source = read_source(function) if source is None else source
         self.source = source.again()  # rewriting changes the tree
-        code = around(renamed(compile(rewrite(source), source.file, "exec", dont_inherit=True), function))
+        code = around(renamed(compile_tree(rewrite(source), source.file, "exec"), function))
         register_code(code, function.__name__)
         namespace: dict[str, Any] = {}
         exec(code, function.__globals__, namespace)

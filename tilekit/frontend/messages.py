@@ -25,7 +25,7 @@ from tilekit.errors import (
     Location,
     TilekitError,
 )
-from tilekit.frontend.source import locate_error
+from tilekit.frontend.source import locate_error, parse_text
 from tilekit.ir.handles import Array, Scalar, Tile
 from tilekit.ir.operands import describe
 
@@ -80,7 +80,7 @@ def _message(error: BaseException, place: Location, dropped: dict[str, str]) -> 
 def tree_of(file: str) -> ast.Module | None:
     """The syntax tree of a file, as linecache knows it."""
     try:
-        return ast.parse("".join(linecache.getlines(file)))
+        return parse_text("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):
         return None
 

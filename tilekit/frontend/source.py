@@ -14,7 +14,23 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tilekit.errors import KernelSyntaxError, Location
+from tilekit.forks import Lock
 from tilekit.frontend.freshness import is_stale
+
+_syntax = Lock()
+"""CPython 3.11 counts the depth of syntax trees once for all threads, and fails where two convert trees at once."""
+
+
+def parse_text(text: str) -> ast.Module:
+    """``ast.parse``, by one thread at a time."""
+    with _syntax:
+        return ast.parse(text)
+
+
+def compile_tree(tree: ast.Module | ast.Expression, file: str, mode: str) -> CodeType:
+    """``compile`` of a syntax tree, by one thread at a time."""
+    with _syntax:
+        return compile(tree, file, mode, dont_inherit=True)
 
 
 @dataclass(frozen=True)
@@ -110,7 +126,7 @@ def _parse(text: str, function: FunctionType, where: Location, shift: int) -> as
     if function.__name__ == "<lambda>":
         return _find_lambda(text, function, where)
     try:
-        tree = ast.parse(text)
+        tree = parse_text(text)
     except SyntaxError as error:
         raise KernelSyntaxError(f"cannot parse {function.__name__!r}: {error.msg}", where) from None
     node = tree.body[0]
@@ -127,7 +143,7 @@ def _find_lambda(text: str, function: FunctionType, where: Location) -> ast.Lamb
     """The lambda on these lines with the function's code; its source is whatever statement holds it."""
     for candidate in (text, f"({text.strip().rstrip(',')})", text.strip().rstrip(",)") + ")"):
         try:
-            tree = ast.parse(candidate)
+            tree = parse_text(candidate)
         except SyntaxError:
             continue
         found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
@@ -141,7 +157,7 @@ def _find_lambda(text: str, function: FunctionType, where: Location) -> ast.Lamb
 
 
 def _same_code(node: ast.Lambda, function: FunctionType) -> bool:
-    code = compile(ast.fix_missing_locations(ast.Expression(node)), "<lambda>", "eval")
+    code = compile_tree(ast.fix_missing_locations(ast.Expression(node)), "<lambda>", "eval")
     inner = next((c for c in code.co_consts if isinstance(c, CodeType)), None)
     return inner is not None and inner.co_code == function.__code__.co_code
 

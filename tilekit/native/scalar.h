@@ -156,5 +156,13 @@ template <class C, class T> TK_FN T where(C cond, T a, T b) { return cast<bool>(
 // x == 0.
 template <class T> TK_FN bool logical_not(T x) { return !cast<bool>(x); }
 
+// How many integers range(start, stop, step) has: none where the step is zero.
+template <class T> TK_FN u64 range_length(T start, T stop, T step)
+{
+    if (step > 0) return start < stop ? ((u64)stop - (u64)start - 1) / (u64)step + 1 : 0;
+    if (step < 0) return start > stop ? ((u64)start - (u64)stop - 1) / (0 - (u64)step) + 1 : 0;
+    return 0;
+}
+
 }  // namespace tk
 #endif
