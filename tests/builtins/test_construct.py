@@ -108,3 +108,9 @@ def test_shapes_and_ranges_are_constants():
         tk.launch_tiled(runtime_shape, dim=1, inputs=[4], outputs=[out(4)])
     with pytest.raises(KernelTypeError, match="stop must be a compile-time number, got an int32"):
         tk.launch_tiled(runtime_range, dim=1, inputs=[4], outputs=[out(4)])
+
+
+def test_a_tile_outside_kernels_becomes_a_numpy_array():
+    found = np.asarray(tk.tile_ones(shape=(2, 3), dtype=tk.float16))
+    assert found.dtype == np.float16 and found.shape == (2, 3) and found.sum() == 6
+    assert np.asarray(tk.tile_arange(3, dtype=int), np.float64).tolist() == [0.0, 1.0, 2.0]

@@ -165,3 +165,19 @@ def test_an_array_that_spans_more_than_two_gibibytes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(copied(far, np.zeros((5, 6), np.float32)), source)
     row, out = np.zeros((1, 6), np.float32), flat[(stride // 4) * 4 : (stride // 4) * 4 + 6]
     np.testing.assert_array_equal(copied(far[4:], row)[0], out)
+
+
+@tk.kernel
+def with_constants(a: tk.array[Any], out: tk.array[Any]):
+    i = tk.tid()
+    t = tk.tile_full(shape=1, value=a.dtype(3))
+    out[i] = a[i] * a.dtype(2) + a.dtype(1.5) + t[0]
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+@pytest.mark.parametrize("dtype", [tk.bfloat16, tk.float16, tk.float64, tk.int8], ids=str)
+def test_a_constant_of_the_array_s_dtype(dtype, device):
+    a = np.arange(5).astype(memory(dtype))
+    out = np.zeros_like(a)
+    tk.launch(with_constants, dim=5, inputs=[a], outputs=[out], device=device, block_dim=1)
+    assert np.array_equal(out, a * a.dtype.type(2) + a.dtype.type(1.5) + a.dtype.type(3))

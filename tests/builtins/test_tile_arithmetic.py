@@ -222,3 +222,20 @@ T, WHOLE = tk.tile_zeros(shape=(4, 6)), tk.tile_zeros(shape=(4, 6), dtype=int)
 def test_wrong_arithmetic_is_refused(wrong, error, message):
     with pytest.raises(error, match=message):
         wrong()
+
+
+NUMPYS = np.float32(2.0)
+
+
+@tk.kernel
+def numpys_scalar_first(a: tk.array1d[float], out: tk.array1d[float]):
+    t = tk.tile_load(a, shape=4)
+    tk.tile_store(out, NUMPYS * t + (NUMPYS - t[1]) + tk.where(NUMPYS < t, 100.0, 0.0))
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_a_numpy_scalar_on_the_left_of_a_tile(device):
+    a, out = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    tk.launch_tiled(numpys_scalar_first, dim=1, inputs=[a], outputs=[out], device=device)
+    assert out.tolist() == [1.0, 3.0, 5.0, 107.0]
+    assert isinstance(NUMPYS * tk.tile_ones(shape=2), type(tk.tile_ones(shape=2)))

@@ -217,7 +217,7 @@ def _() -> None:
         tk.launch(k, dim=33, inputs=[A[0]], outputs=[np.zeros(4, np.float32)], block_dim=32)
 
 
-@row("an output array may be read-only, or have elements that share memory")
+@row("an array that the kernel writes may be read-only, or have elements that share memory")
 def _() -> None:
     @tk.kernel
     def k(out: tk.array1d[float]):
@@ -226,6 +226,8 @@ def _() -> None:
     shared = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (4,), (0,))
     with pytest.raises(ValueError, match="share memory"):
         tk.launch_tiled(k, dim=1, outputs=[shared], block_dim=32)
+    with pytest.raises(ValueError, match="read-only"):
+        tk.launch_tiled(k, dim=1, inputs=[np.broadcast_to(np.float32(0), 4)], block_dim=32)
 
 
 @row("vectors, matrices, quaternions, transforms and structs")

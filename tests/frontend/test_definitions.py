@@ -184,6 +184,26 @@ def test_variables_may_have_any_name():
     assert run(index, 2.0)[0] == 6.0
 
 
+def test_comments_and_strings_may_stand_left_of_a_nested_kernel():
+    @tk.kernel
+    def outlined(out: tk.array1d[float]):
+        """A first line
+
+        and one at the margin.
+        """
+        i = tk.tid()
+        # a line that is commented out
+        out[i] = 3.0
+        assert out[i] > 4.0, "where"
+
+    with pytest.raises(
+        AssertionError, match=r"test_definitions.py:\d+: where, (.|\n)*\n    assert out\[i\] > 4.0"
+    ) as error:
+        run(outlined)
+    assert linecache.getline(__file__, error.value.location.line).strip().startswith("assert out[i]")
+    assert error.value.location.column == 8
+
+
 def test_a_kernel_called_again_with_other_types_is_compiled_again():
     @tk.kernel
     def k(x: Any, out: tk.array1d[float]):

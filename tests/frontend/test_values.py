@@ -188,6 +188,21 @@ def powers(n):
     return tk.int32(n) * n, n * n * n
 
 
+@on(3, 2.5, gives=(4, 3.5, 5))
+def type_of_a_number_converts(n, x):
+    return type(n)(1.5) + n, type(x)(1) + x, type(2)(5)
+
+
+@on(3, 2.5, gives=(1, 2, 3, 4))
+def isinstance_asks_for_the_dtype(n, x):
+    return (
+        1 if isinstance(n, int) and not isinstance(n, float) else 0,
+        2 if isinstance(x, float) and not isinstance(x, tk.float64) else 0,
+        3 if isinstance(x, (int, np.float32)) and isinstance(n, int | float) and not isinstance(x, tuple) else 0,
+        4 if isinstance((n, x), tuple) and isinstance("", str) else 0,
+    )
+
+
 @pytest.mark.parametrize(("function", "arguments", "gives"), CASES, ids=[f"{f.__name__}{a}" for f, a, _ in CASES])
 def test_gives(function, arguments, gives):
     for way, found in every_way(function, *arguments):
@@ -303,3 +318,19 @@ def test_a_range_that_passes_the_end_of_int32():
         return count
 
     check(function, 2147483000, expected=2)
+
+
+def test_a_range_with_a_break_that_passes_the_end_of_int32():
+    def function(n, step):
+        count = 0
+        for i in range(n, 2147483647, step):
+            count += 1
+            if count > 10 or i < 0:
+                break
+        for i in range(-n, -2147483648, -500):
+            if i > 0 or count > 20:
+                break
+            count += 100
+        return count
+
+    check(function, 2147483000, 500, expected=102)

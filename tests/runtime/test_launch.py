@@ -152,6 +152,20 @@ def test_wrong_arguments(given, error, message):
             tk.launch_tiled(doubled, dim=2, inputs=given[:1], outputs=given[1:], device=device)
 
 
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "message"),
+    [
+        (None, (), r"inputs of kernel 'doubled' must be a list or tuple of arguments, got None"),
+        (5, (), r"inputs .* got 5 \(an int\)"),
+        ((), 5, r"outputs .* got 5 \(an int\)"),
+        ((a for a in arrays(2)), (), "inputs .* must be a list or tuple"),
+    ],
+)
+def test_arguments_that_are_no_sequence(inputs, outputs, message):
+    with pytest.raises(TypeError, match=message):
+        tk.launch_tiled(doubled, dim=2, inputs=inputs, outputs=outputs)
+
+
 @tk.kernel
 def fills(a: tk.array2d[float], more: bool):
     row = a[0]
@@ -176,14 +190,14 @@ def test_inputs_that_are_written():
 
 
 @tk.kernel(name="in C++\\")
-def named(new: tk.array1d[float], double: float, this: int, this_: int, tk_: int, unsigned: tk.bool):
+def named(new: tk.array1d[float], double: float, this: int, this_: int, NULL: int, errno: int, unsigned: tk.bool):
     if unsigned:
-        new[tk.tid()] = double + float(this) + float(this_) + float(tk_)
+        new[tk.tid()] = double + float(this) + float(this_) + float(NULL * errno)
 
 
 def test_any_name_of_a_parameter_or_kernel():
     new = np.zeros(2, np.float32)
-    tk.launch(named, dim=2, inputs=[new, 0.5, 1, 2, 3, True])
+    tk.launch(named, dim=2, inputs=[new, 0.5, 1, 2, 3, 1, True])
     assert np.all(new == 6.5)
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from tilekit.errors import KernelTypeError
 from tilekit.ir.builtin import builtin
+from tilekit.ir.context import active
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.interpret import conform
 from tilekit.ir.operands import DTypeLike
-from tilekit.ir.types import DType, ScalarType, bool_, float32, int32, set_convert_hook, to_numpy_scalar
+from tilekit.ir.types import DType, ScalarType, bfloat16, bool_, float32, int32, set_convert_hook, to_numpy_scalar
 
 GROUP = "Conversion"
 
@@ -56,7 +57,8 @@ def _adjoint(grad: Any) -> dict[str, Any]:
 
 def convert(value: Any, dtype: DType) -> Any:
     """What ``tk.float32(x)`` does: a cast in a kernel, a NumPy scalar elsewhere."""
-    if isinstance(value, Scalar | Tile):
+    # NumPy has no bfloat16 scalar, so that in a kernel only a handle keeps the dtype of a constant.
+    if isinstance(value, Scalar | Tile) or (dtype is bfloat16 and active() is not None):
         return cast(value, dtype)
     return to_numpy_scalar(value, dtype)
 

@@ -19,13 +19,14 @@ _SUFFIX = {"int64": "ll", "uint32": "u", "uint64": "ull", "float32": "f"}
 
 @functools.cache
 def _taken() -> frozenset[str]:
-    """C++17's keywords that are Python names, and the names that a member would hide from its own struct."""
+    """C++17's keywords that are Python names, lower-case macros, and names that a member would hide from its struct."""
     return frozenset(json.loads((Path(__file__).parent / "taken_names.json").read_text(encoding="utf-8")))
 
 
 def member(name: str) -> str:
     """What a parameter is called in C++: different for different names, and free to use."""
-    return f"{name}_" if name in _taken() or name.endswith("_") else name
+    macro = name.isupper() or name.startswith("__")  # as NULL and NAN may be, whatever the compiler and its library
+    return f"{name}_" if macro or name in _taken() or name.endswith("_") else name
 
 
 def comment(text: str) -> str:

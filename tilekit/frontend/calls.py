@@ -9,6 +9,7 @@ import inspect
 import math
 import sys
 import threading
+import typing
 from collections.abc import Callable
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
@@ -33,7 +34,7 @@ from tilekit.ir.builtin import REGISTRY, Builtin
 from tilekit.ir.context import Concrete, active, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
 from tilekit.ir.notices import warn_at
-from tilekit.ir.types import find_dtype
+from tilekit.ir.types import DType, find_dtype
 
 MAX_DEPTH = 40
 
@@ -62,8 +63,8 @@ def is_traced(value: Any) -> bool:
 _PYTHON: dict[Any, str] = {
     builtins.min: "min", builtins.max: "max", builtins.abs: "abs", builtins.len: "len", builtins.print: "print",
     builtins.int: "int", builtins.float: "float", builtins.bool: "bool", builtins.range: "range",
-    builtins.pow: "pow", builtins.round: "round", builtins.reversed: "reversed",
-    builtins.any: "any", builtins.all: "all",
+    builtins.pow: "pow", builtins.round: "round", builtins.reversed: "reversed", builtins.str: "str",
+    builtins.repr: "repr", builtins.ascii: "ascii", builtins.any: "any", builtins.all: "all",
 }  # fmt: skip
 
 
@@ -73,6 +74,8 @@ def resolve_call(function: Any) -> Any:
         return function
     if is_breakpoint(function):
         return ignored_breakpoint
+    if function is type or function is isinstance:
+        return dtype_or_class if function is type else is_instance
     try:
         if function in _PYTHON:
             return python_function(function)
@@ -247,10 +250,25 @@ def python_function(function: Any) -> Callable[..., Any]:
         if name in ("min", "max") and len(args) > 2:
             return functools.reduce(OPERATORS.get(name, REGISTRY[name]), args)
         if name not in REGISTRY:
-            raise fail(KernelTypeError(f"{name}() is not available on a kernel's run-time values"))
+            text = "; pass them to print(...), or use an f-string there" if name in ("str", "repr", "ascii") else ""
+            raise fail(KernelTypeError(f"{name}() is not available on a kernel's run-time values{text}"))
         return REGISTRY[name](*args, **kwargs)
 
     return call
+
+
+def dtype_or_class(*args: Any) -> Any:
+    """``type(x)``: of a number its dtype, as in ``type(x)(2)``."""
+    return args[0].dtype if len(args) == 1 and isinstance(args[0], Scalar) else type(*args)
+
+
+def is_instance(value: Any, classes: Any) -> bool:
+    """``isinstance(x, classes)``: for a number whether its dtype is one of them, where ``float`` is float32."""
+    every = classes if isinstance(classes, tuple) else typing.get_args(classes) or (classes,)
+    dtype = value.dtype if isinstance(value, Scalar) else find_dtype(type(value))
+    if dtype is not None and any(find_dtype(item) is dtype for item in every):
+        return True
+    return isinstance(value, tuple(item for item in every if not isinstance(item, DType)))
 
 
 # Inlining.

@@ -112,32 +112,34 @@ def read_source(function: FunctionType) -> Source:
 
 
 def _parsed(function: FunctionType, file: str, text: str, first: int) -> Source:
+    where = Location(file, first, function=function.__name__)
     if function.__name__ == "<lambda>":
-        where = Location(file, first, function=function.__name__)
         return Source(function, file, _find_lambda(function, file, where), text, first)
-    dedented = textwrap.dedent(text)
-    lines = text.splitlines(keepends=True)
-    indent = len(lines[0]) - len(dedented.splitlines(keepends=True)[0]) if lines else 0
-    node = _parse(dedented, function, file, first)
+    # Not textwrap.dedent: comments and lines of strings may stand further left than the function.
+    nested = text[:1].isspace()
+    parsed = f"if True:\n{text}" if nested else textwrap.dedent(text)
+    shift, indent = (first - 2, 0) if nested else (first - 1, text.find("\n") - parsed.find("\n"))
+    node = _parse(parsed, function, where, shift)
     for item in ast.walk(node):
         if hasattr(item, "lineno"):
-            item.lineno += first - 1
-            item.end_lineno += first - 1  # type: ignore[attr-defined]
+            item.lineno += shift
+            item.end_lineno += shift  # type: ignore[attr-defined]
             item.col_offset += indent  # type: ignore[attr-defined]
             item.end_col_offset += indent  # type: ignore[attr-defined]
     return Source(function, file, node, text, first)
 
 
-def _parse(text: str, function: FunctionType, file: str, first: int) -> ast.FunctionDef:
-    where = Location(file, first, function=function.__name__)
+def _parse(text: str, function: FunctionType, where: Location, shift: int) -> ast.FunctionDef:
     try:
         tree = parse_text(text)
     except SyntaxError as error:
         raise KernelSyntaxError(f"cannot parse {function.__name__!r}: {error.msg}", where) from None
     node = tree.body[0]
+    if isinstance(node, ast.If):
+        node = node.body[0]
     if not isinstance(node, ast.FunctionDef):
         kind = "an async function" if isinstance(node, ast.AsyncFunctionDef) else "not a plain function"
-        where = Location(file, first + getattr(node, "lineno", 1) - 1, function=function.__name__)
+        where = Location(where.file, getattr(node, "lineno", 1) + shift, function=function.__name__)
         raise KernelSyntaxError(f"{function.__name__!r} is {kind}; kernels are plain 'def' functions", where)
     return node
 

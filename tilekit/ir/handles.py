@@ -12,6 +12,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tilekit.errors import KernelIndexError, KernelNameError, KernelTypeError, Location, UninitializedError
 from tilekit.ir.context import Builder, Concrete, Datum, active, fail, together
 from tilekit.ir.types import ArrayType, ScalarType, TileType, Type
@@ -34,6 +36,7 @@ class Arithmetic:
     """Python operators on handles call the builtins declared for them."""
 
     __slots__ = ()
+    __array_ufunc__ = None  # so that NumPy leaves its scalar's operator to the operand on the right
     __hash__ = object.__hash__
 
     def __neg__(self) -> Any:
@@ -346,6 +349,14 @@ class Tile(Arithmetic):
 
     def __bool__(self) -> bool:
         raise fail(KernelTypeError(f"a {self.type} has no truth value; read an element, as in t[0]"))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        data = self.read()
+        if isinstance(data, Concrete):
+            return np.array(data.data, dtype)
+        raise fail(
+            KernelTypeError(f"a {self.type} is no NumPy array while the kernel is compiled; use functions of tk")
+        )
 
     def __repr__(self) -> str:
         if isinstance(self.base._datum, Concrete):

@@ -14,6 +14,7 @@ from tilekit.errors import KernelTypeError, KernelValueError, TilekitError
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.annotations import ArrayAnnotation
 from tilekit.ir.interpret import to_memory
+from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, dtype_named, find_dtype, to_numpy_scalar
 from tilekit.runtime.array_view import ArrayView, self_overlapping
 from tilekit.runtime.arrays import view_of
@@ -55,16 +56,11 @@ def bind(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple
         KernelTypeError, KernelValueError: their number, kind, dtype, rank, device or memory does not fit.
     """
     parameters = parameters_of(kernel)
-    given = [*inputs, *outputs]
-    if len(given) != len(parameters):
-        raise KernelTypeError(
-            f"kernel {kernel.key!r} takes {len(parameters)} arguments ({', '.join(kernel.parameters)}), "
-            f"got {len(given)}"
-        )
+    given, first_output = _given(kernel, inputs, outputs), len(inputs)
     entries: list[Entry] = []
     values: list[Any] = []
     device: str | None = None
-    index, first_output = 0, len(inputs)
+    index = 0
     try:
         for value in given:
             parameter = parameters[index]
@@ -90,6 +86,24 @@ def bind(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple
     except TilekitError as error:
         raise _of_argument(kernel, parameters[index], error) from error.__cause__
     return tuple(entries), values, device
+
+
+def _given(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+    """All arguments, as many as the kernel has parameters."""
+    try:
+        given = [*inputs, *outputs]
+        len(inputs)
+    except TypeError:
+        name, wrong = ("outputs", outputs) if isinstance(inputs, Sequence) else ("inputs", inputs)
+        raise KernelTypeError(
+            f"{name} of kernel {kernel.key!r} must be a list or tuple of arguments, got {describe(wrong)}"
+        ) from None
+    if len(given) != len(kernel.parameters):
+        raise KernelTypeError(
+            f"kernel {kernel.key!r} takes {len(kernel.parameters)} arguments ({', '.join(kernel.parameters)}), "
+            f"got {len(given)}"
+        )
+    return given
 
 
 def _is_array(value: Any) -> bool:
