@@ -6,7 +6,6 @@ import ast
 import inspect
 import linecache
 import sys
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, TracebackType
@@ -74,6 +73,12 @@ def keep_source(function: FunctionType) -> None:
         _lines_of[function] = _lines_in[file] = lines
 
 
+def _file_lines(function: FunctionType) -> list[str]:
+    """The lines of the file that a function stands in, as they were when it was declared, if that is known."""
+    file = function.__code__.co_filename
+    return _lines_of.get(function) or _lines_in.get(file) or linecache.getlines(file, function.__globals__)
+
+
 def _source_lines(function: FunctionType) -> tuple[list[str], int]:
     """The lines of a function's definition, and the number of the first."""
     kept = _lines_of.get(function) or _lines_in.get(function.__code__.co_filename)
@@ -108,23 +113,22 @@ def read_source(function: FunctionType) -> Source:
 
 
 def _parsed(function: FunctionType, file: str, text: str, first: int) -> Source:
+    if function.__name__ == "<lambda>":
+        return Source(function, file, _find_lambda(function, Location(file, first, function="<lambda>")), text, first)
     # Not textwrap.dedent: comments and lines of strings may stand further left than the function.
-    nested = text[:1].isspace() and function.__name__ != "<lambda>"
-    parsed = f"if True:\n{text}" if nested else textwrap.dedent(text)
-    shift, indent = (first - 2, 0) if nested else (first - 1, text.find("\n") - parsed.find("\n"))
-    node = _parse(parsed, function, Location(file, first, function=function.__name__), shift)
+    nested = text[:1].isspace()
+    shift = first - 2 if nested else first - 1
+    node = _parse(
+        f"if True:\n{text}" if nested else text, function, Location(file, first, function=function.__name__), shift
+    )
     for item in ast.walk(node):
         if hasattr(item, "lineno"):
             item.lineno += shift
             item.end_lineno += shift  # type: ignore[attr-defined]
-            item.col_offset += indent  # type: ignore[attr-defined]
-            item.end_col_offset += indent  # type: ignore[attr-defined]
     return Source(function, file, node, text, first)
 
 
 def _parse(text: str, function: FunctionType, where: Location, shift: int) -> ast.FunctionDef | ast.Lambda:
-    if function.__name__ == "<lambda>":
-        return _find_lambda(text, function, where)
     try:
         tree = parse_text(text)
     except SyntaxError as error:
@@ -139,27 +143,46 @@ def _parse(text: str, function: FunctionType, where: Location, shift: int) -> as
     return node
 
 
-def _find_lambda(text: str, function: FunctionType, where: Location) -> ast.Lambda:
-    """The lambda on these lines with the function's code; its source is whatever statement holds it."""
-    for candidate in (text, f"({text.strip().rstrip(',')})", text.strip().rstrip(",)") + ")"):
-        try:
-            tree = parse_text(candidate)
-        except SyntaxError:
-            continue
-        found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
-        names = function.__code__.co_varnames[: function.__code__.co_argcount]
-        found = [node for node in found if tuple(a.arg for a in node.args.args) == names]
-        if len(found) > 1:
-            found = [node for node in found if _same_code(node, function)] or found[:1]
-        if found:
-            return found[0]
+def _find_lambda(function: FunctionType, where: Location) -> ast.Lambda:
+    """The lambda that a function was made of; several on one line are told apart by the columns of their code."""
+    try:
+        tree = parse_text("".join(_file_lines(function)))
+    except SyntaxError:
+        tree = ast.Module([], [])
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    found = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Lambda)
+        and node.lineno == where.line
+        and tuple(a.arg for a in (*node.args.posonlyargs, *node.args.args)) == names
+    ]
+    if len(found) > 1:
+        found = sorted((node for node in found if _holds(node, function.__code__)), key=_extent)[:1]
+    if found:
+        return found[0]
     raise KernelSyntaxError("cannot find the source of this lambda; write it as a function", where)
 
 
-def _same_code(node: ast.Lambda, function: FunctionType) -> bool:
-    code = compile_tree(ast.fix_missing_locations(ast.Expression(node)), "<lambda>", "eval")
-    inner = next((c for c in code.co_consts if isinstance(c, CodeType)), None)
-    return inner is not None and inner.co_code == function.__code__.co_code
+def _span(node: ast.expr) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
+
+
+def _extent(node: ast.Lambda) -> tuple[int, int]:
+    (line, column), (end, end_column) = _span(node)
+    return end - line, end_column - column
+
+
+def _holds(node: ast.Lambda, code: CodeType) -> bool:
+    """Whether code comes from the body of a lambda, or of one inside it."""
+    first, last = _span(node.body)
+    spans = [
+        ((line, column), (end, end_column))
+        for line, end, column, end_column in code.co_positions()
+        if line is not None and end is not None and column is not None and end_column
+    ]
+    inside = [span for span in spans if span != _span(node)]  # of what ends the function
+    return bool(inside) and all(first <= start and end <= last for start, end in inside)
 
 
 # Where a running call stands.
