@@ -211,3 +211,35 @@ def test_a_kernel_called_again_with_other_types_is_compiled_again():
 
     assert run(k, np.int32(5))[0] == 2.0
     assert run(k, np.float32(5))[0] == 2.5
+
+
+# fmt: off
+ALIKE = (lambda v: v + 1.0, lambda v: v + 2.0, lambda v: (lambda w: w + 3.0)(v),
+         lambda v: tk.sin(v), lambda v: tk.cos(v),
+         lambda v: 5.0 if v > 1.0 else 6.0, lambda v: 5.0 if v > 1.0 else 7.0)
+# fmt: on
+
+
+def test_lambdas_on_one_line_that_differ_in_a_constant_or_a_name():
+    @tk.kernel
+    def k(x: float, first: int, out: tk.array1d[float]):
+        for i in tk.static_range(len(ALIKE)):
+            if first <= i < first + 4:
+                out[i - first] = ALIKE[i](x)
+
+    assert run(k, 0.0, 0) + run(k, 0.0, 4) == [1.0, 2.0, 3.0, 0.0, 1.0, 6.0, 7.0, 0.0]
+
+
+def test_lambdas_on_one_line_with_variables_of_their_own():
+    def kernel_with(a, b):
+        # fmt: off
+        scale, shift = lambda v: v * a, lambda v: v + b
+        # fmt: on
+
+        @tk.kernel
+        def k(x: float, out: tk.array1d[float]):
+            out[0] = shift(scale(x))
+
+        return k
+
+    assert run(kernel_with(2.0, 5.0), 3.0)[0] == 11.0
