@@ -41,7 +41,8 @@ def written_parameters(fn: Function) -> frozenset[str]:
         if isinstance(item, Value) and item not in found:
             found.add(item)
             waiting += sources.get(item, ())
-    return frozenset(name for name, value in fn.params.items() if value in found)
+    arrays = {name for name, value in fn.params.items() if isinstance(value.type, ArrayType)}
+    return frozenset(name for name in arrays if fn.params[name] in found)
 
 
 def writes_gradient(op: Op) -> bool:
