@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from tilekit.errors import Location
 from tilekit.ir.types import ScalarType, Type
@@ -163,7 +163,3 @@ def free_values(block: Block) -> dict[Value, None]:
         defined.update(op.results)
     use(leaves(block.results))
     return free
-
-
-def is_value(operand: object) -> TypeGuard[Value]:
-    return isinstance(operand, Value)

@@ -358,7 +358,3 @@ def wrap(datum: Datum) -> Any:
     if isinstance(datum.type, TileType):
         return Tile(datum)
     return Scalar(datum) if isinstance(datum.type, ScalarType) else Array(datum)
-
-
-def type_name(type: Type | None) -> str:
-    return str(type)

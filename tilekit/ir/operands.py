@@ -129,11 +129,7 @@ def operand_of(value: Any, what: str) -> Any:
         return found
     if isinstance(value, np.ndarray) and active() is None:
         return host_array(value)
-    raise KernelTypeError(f"{what} must be {describe_expected(what)}, got {describe(value)}")
-
-
-def describe_expected(what: str) -> str:
-    return "a tile, a number or an array of this kernel"
+    raise KernelTypeError(f"{what} must be a tile, a number or an array of this kernel, got {describe(value)}")
 
 
 def host_array(value: np.ndarray[Any, Any]) -> Concrete:

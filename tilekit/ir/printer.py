@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from tilekit.ir.core import Block, Const, Function, Op, Value
+from tilekit.ir.core import Block, Function, Op, Value
 from tilekit.ir.views import ViewMap
 
 
@@ -70,7 +70,3 @@ def print_function(fn: Function) -> str:
     printer.block(fn.body, 1)
     printer.lines.append("}")
     return "\n".join(printer.lines) + "\n"
-
-
-def const_text(value: Const) -> str:
-    return str(value)

@@ -30,7 +30,8 @@ def written_parameters(fn: Function) -> frozenset[str]:
     sources: dict[Value, list[Value | Const]] = {}
     waiting: list[Value | Const] = []
     for op in walk(fn.body):
-        bound: list[Value | Const] = [*op.inputs(), *(result for block in op.blocks for result in block.results)]
+        given = (*op.inputs(), *(result for block in op.blocks for result in block.results))
+        bound: list[Value | Const] = [value for value in given if isinstance(value.type, ArrayType)]
         for value in (*op.results, *(param for block in op.blocks for param in block.params)):
             if isinstance(value.type, ArrayType):
                 sources[value] = bound
@@ -41,8 +42,7 @@ def written_parameters(fn: Function) -> frozenset[str]:
         if isinstance(item, Value) and item not in found:
             found.add(item)
             waiting += sources.get(item, ())
-    arrays = {name for name, value in fn.params.items() if isinstance(value.type, ArrayType)}
-    return frozenset(name for name in arrays if fn.params[name] in found)
+    return frozenset(name for name, value in fn.params.items() if value in found)
 
 
 def writes_gradient(op: Op) -> bool:

@@ -28,7 +28,7 @@ def assign_storage(fn: Function) -> Storage:
                 classes.try_join(first, second)
     for op in ops:
         _keep_apart(op, classes, liveness)
-    return _layout(classes, liveness)
+    return _layout(classes)
 
 
 def _keep_apart(op: Op, classes: _Classes, liveness: Liveness) -> None:
@@ -96,7 +96,7 @@ class _Classes:
         return list(unique.values())
 
 
-def _layout(classes: _Classes, liveness: Liveness) -> Storage:
+def _layout(classes: _Classes) -> Storage:
     """Place the largest buffers first, each at the lowest offset free of those alive with it."""
     placed: list[tuple[list[Value], Buffer]] = []
     buffers: dict[Value, Buffer] = {}
