@@ -11,6 +11,7 @@ from tilekit.config import config
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.passes import Observer, run_pipeline
+from tilekit.passes.choose_block import choose_block
 from tilekit.passes.uniformity import runs_lanes
 from tilekit.runtime.array_view import AlignmentClass
 from tilekit.runtime.cpu import Generated
@@ -18,9 +19,8 @@ from tilekit.runtime.cuda import nvrtc
 from tilekit.runtime.cuda.build import build
 from tilekit.runtime.cuda.devices import device as device_of
 from tilekit.runtime.cuda.kernel import CudaKernel
+from tilekit.runtime.cuda.shared_memory import check_shared
 from tilekit.runtime.dump import Dump
-
-WARP = 32
 
 
 def array_class(found: AlignmentClass, ndim: int) -> ArrayClass:
@@ -34,19 +34,22 @@ def dense_class(ndim: int) -> ArrayClass:
     return ArrayClass(ndim - 1, True, (False,) * ndim, False)
 
 
-def cuda_target(form: LaunchForm, arch: str, arrays: Mapping[str, ArrayClass]) -> Target:
-    """A GPU of an architecture such as ``"90a"`` under the options in force.
+def cuda_target(function: Function, form: LaunchForm, arch: str, arrays: Mapping[str, ArrayClass]) -> Target:
+    """A GPU of an architecture such as ``"90a"``, under the options in force, for a function as traced.
 
     Bounds are checked with the option ``checked`` only: a GPU has no way to stop at the first fault cheaply.
     """
-    lanes = form.block_dim or 1
-    threads = -(-lanes // WARP) * WARP
     options = (config.checked, config.checked, config.line_directives)
-    return Target("cuda", arch, lanes, form.tiled, form.ndim or 1, *options, threads=threads, arrays=arrays)
+    target = Target("cuda", arch, form.block_dim or 1, form.tiled, form.ndim or 1, *options, arrays=arrays)
+    return choose_block(function, target)
 
 
 def generate(function: Function, target: Target, observe: Observer = lambda name, fn: None) -> Generated:
-    """Run the passes and emit CUDA C++; ``observe`` sees the function after each pass."""
+    """Run the passes and emit CUDA C++; ``observe`` sees the function after each pass.
+
+    Raises:
+        KernelValueError: the tiles need more shared memory than the architecture has.
+    """
     dump = Dump(function.name)
 
     def seen(name: str, fn: Function) -> None:
@@ -55,6 +58,7 @@ def generate(function: Function, target: Target, observe: Observer = lambda name
 
     lowered, storage = run_pipeline(function, target, seen)
     source, sites, shared_bytes = emit_cuda(lowered, storage, target)
+    check_shared(lowered, storage, shared_bytes, target.arch)
     dump.emitted("cuda", "cu", source)
     lanes = target.block_dim if runs_lanes(function, target.tiled) else None
     return Generated(lowered, source, shared_bytes, tuple(sites), False, lanes)
@@ -79,7 +83,7 @@ def compile_cuda(
     """
     device = device_of(int(where.partition(":")[2]))
     nvrtc.check_driver(device.driver.number("cuDriverGetVersion"))
-    target = cuda_target(form, nvrtc.arch_of(device.capability), arrays)
+    target = cuda_target(function, form, nvrtc.arch_of(device.capability), arrays)
     generated = generate(function, target)
     cubin, _ = build(generated.source, function.name, target, options)
     return CudaKernel(generated, cubin, target, device)
