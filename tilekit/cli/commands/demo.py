@@ -103,9 +103,8 @@ def _compile_for(gpu: nvidia.Gpu) -> tuple[str, Path]:
     form = LaunchForm(True, 1, first_gemm.BLOCK_DIM)
     kernel = first_gemm.gemm
     began = time.perf_counter()
-    function = kernel.trace(kernel.default_types(), form)
-    target = generate.cuda_target(function, form, nvrtc.arch_of(gpu.capability), {})
-    found = generate.generate(function, target)
+    target = generate.cuda_target(form, nvrtc.arch_of(gpu.capability), {})
+    found = generate.generate(kernel.trace(kernel.default_types(), form), target)
     _, folder = build.build(found.source, kernel.key, target, kernel.options)
     return _timed(began, folder / "kernel.cubin"), folder / "kernel.cu"
 
