@@ -12,8 +12,10 @@ from typing import Any, overload
 from tilekit.errors import KernelTypeError, Location, TilekitError
 from tilekit.forks import Lock
 from tilekit.frontend.calls import Func
-from tilekit.frontend.captures import Captures, captures_of
+from tilekit.frontend.captures import Captures
+from tilekit.frontend.guards import Guards, Reads
 from tilekit.frontend.messages import suggestion
+from tilekit.frontend.outer_names import captures_of
 from tilekit.frontend.source import keep_source, read_source
 from tilekit.frontend.trace import trace
 from tilekit.ir.annotations import ArrayAnnotation
@@ -54,6 +56,15 @@ class Kernel:
             KernelTypeError: one of them is a list, dict or array.
         """
         return self._captures.number()
+
+    def recorder(self) -> Reads:
+        """What records a trace's reads from outside that ``capture_key`` does not know."""
+        return Reads(self._captures.known())
+
+    def guarded(self, guards: Guards) -> None:
+        """Note that another form of the kernel was compiled for these values."""
+        for guarded, key in guards.found:
+            self._captures.count(guarded, key)
 
     @property
     def captures(self) -> dict[str, Any]:

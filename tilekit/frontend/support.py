@@ -15,6 +15,7 @@ from tilekit.frontend.calls import resolve_call, warp_attribute
 from tilekit.frontend.containers import KernelDict, KernelList
 from tilekit.frontend.joins import Site
 from tilekit.frontend.ranges import Range, range_operands
+from tilekit.frontend.reads import as_python, read
 from tilekit.frontend.regions import Loop, as_operand, run_iteration, trace_if
 from tilekit.frontend.state import Body, Cells, Names, Snapshot
 from tilekit.frontend.syntax import JUMP_FLAGS, RETURNED
@@ -49,6 +50,8 @@ class Tracing:
             return warp_attribute(value, name)
         return getattr(value, name)
 
+    read = staticmethod(read)
+    plain = staticmethod(as_python)
     list_ = KernelList
     dict_ = KernelDict
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from tilekit.config import config
 from tilekit.errors import KernelNotImplementedError, KernelTypeError, KernelValueError
+from tilekit.frontend.guards import GuardedForms
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, ScalarType
@@ -95,6 +96,8 @@ def _run(kernel: Any, dim: Any, inputs: Any, outputs: Any, device: Any, block_di
     compiled = kernel.cache.get(key)
     if type(compiled) is ByBlockDim:
         compiled = compiled.get(block_dim)
+    if type(compiled) is GuardedForms:
+        compiled = compiled.current()
     if compiled is None:
         from tilekit.runtime.specialise import compile_for  # compilers and passes, which a warm launch never needs
 

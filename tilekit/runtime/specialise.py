@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilekit.errors import CompileError
+from tilekit.frontend.guards import GuardedForms, Guards
 from tilekit.frontend.kernel import Kernel
+from tilekit.frontend.reads import recording
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.ir.types import ArrayType, ScalarType
@@ -28,17 +30,31 @@ def compile_for(kernel: Kernel, key: Any, ndim: int, tiled: bool, block_dim: int
         raise CompileError(f"device {device!r} is not supported yet; use 'cpu' or {INTERPRET!r}")
     with kernel.lock:
         known = kernel.cache.get(key)
-        found = known.get(block_dim) if isinstance(known, ByBlockDim) else known
+        known = known.get(block_dim) if isinstance(known, ByBlockDim) else known
+        found = known.current() if isinstance(known, GuardedForms) else known
         if found is None:
             build = _interpreted if device == INTERPRET or stands_in() else _compiled
-            found, function = build(kernel, types_of(kernel, key[0]), LaunchForm(tiled, ndim, block_dim))
-            if kernel.capture_key() != key[-1]:  # a captured value changed meanwhile: nobody knows which one was traced
-                return found
-            if observes_lanes(function, tiled):
-                kernel.cache.setdefault(key, ByBlockDim())[block_dim] = found
-            else:
-                kernel.cache[key] = found
+            reads = kernel.recorder()
+            with recording(reads):
+                found, function = build(kernel, types_of(kernel, key[0]), LaunchForm(tiled, ndim, block_dim))
+            guards = reads.guards()
+            # Where a captured value has changed meanwhile, nobody knows which one was traced.
+            if kernel.capture_key() == key[-1] and guards.hold():
+                kernel.guarded(guards)
+                _keep(kernel.cache, key, block_dim if observes_lanes(function, tiled) else None, guards, found)
         return found
+
+
+def _keep(cache: dict[Any, Any], key: Any, block_dim: int | None, guards: Guards, form: Any) -> None:
+    """Let the next launch with this key find the form, for this ``block_dim`` only where that is given."""
+    if block_dim is not None:
+        cache = cache.setdefault(key, ByBlockDim())
+        key = block_dim
+    if guards.found:
+        forms = cache.setdefault(key, GuardedForms())
+        forms.forms = ((guards, form), *forms.forms)
+    else:
+        cache[key] = form
 
 
 def _compiled(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Function]:
