@@ -64,7 +64,7 @@ def emit_checks(cx: Any, a: str, index: tuple[str, ...], name: str) -> None:
 # Reading.
 
 
-@builtin(reads=("a",))
+@builtin(reads=("a",), may_fail=True)
 def element_load(a: Array, index: Index, name: str) -> Scalar:
     """The element of an array with these indices; ``name`` is the array's in errors."""
 
@@ -86,7 +86,7 @@ def _load_emit(cx: Any, a: str, index: tuple[str, ...], name: str) -> str:
     return f"*tk::element({', '.join((a, *index))})"
 
 
-@builtin()
+@builtin(may_fail=True)
 def subarray(a: Array, index: Index, name: str) -> Array:
     """The array that the first indices name, with the dimensions that are left."""
 
