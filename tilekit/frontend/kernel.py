@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, overload
 
+from tilekit.config import config
 from tilekit.errors import KernelTypeError, Location, TilekitError
 from tilekit.forks import Lock
 from tilekit.frontend.calls import Func
@@ -71,9 +72,16 @@ class Kernel:
         """The outer values by the text that names them."""
         return {str(capture): capture.read() for capture in captures_of(self.function)}
 
+    @property
+    def max_unroll(self) -> int:
+        """Loops over constants of at most this length are unrolled: the kernel's own option, else the one for all."""
+        own = (self.options.get("module_options") or {}).get("max_unroll")
+        return config.max_unroll if own is None else own
+
     def trace(self, types: Mapping[str, ArrayType | ScalarType | None], form: LaunchForm) -> Function:
         """The IR for parameters of these types."""
-        return trace(self.function, types, self.key, self.options, form)
+        with config.scoped(max_unroll=self.max_unroll):
+            return trace(self.function, types, self.key, self.options, form)
 
     def default_types(
         self, given: Mapping[str, ArrayType | ScalarType | None] | None = None

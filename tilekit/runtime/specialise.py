@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tilekit.config import config
 from tilekit.errors import CompileError
 from tilekit.frontend.guards import GuardedForms, Guards
 from tilekit.frontend.kernel import Kernel
@@ -20,28 +21,30 @@ from tilekit.runtime.interpreter import INTERPRET, compile_eager, stands_in
 Types = Mapping[str, ArrayType | ScalarType | None]
 
 
-def compile_for(kernel: Kernel, key: Any, ndim: int, tiled: bool, block_dim: int, device: str) -> Any:
-    """The form of a kernel that a launch with this key runs, made unless another thread just has.
+def compile_for(kernel: Kernel, key: Any, form: LaunchForm, device: str, options: Mapping[str, Any]) -> Any:
+    """What a launch with this key runs, made under the options that the key stands for unless another thread just has.
 
     Raises:
         CompileError: there is no such device, or the compiler refused the code.
     """
     if device not in ("cpu", INTERPRET):
         raise CompileError(f"device {device!r} is not supported yet; use 'cpu' or {INTERPRET!r}")
-    with kernel.lock:
+    with kernel.lock, config.scoped(**options):
         known = kernel.cache.get(key)
-        known = known.get(block_dim) if isinstance(known, ByBlockDim) else known
+        known = known.get(form.block_dim or 1) if isinstance(known, ByBlockDim) else known
         found = known.current() if isinstance(known, GuardedForms) else known
         if found is None:
             build = _interpreted if device == INTERPRET or stands_in() else _compiled
             reads = kernel.recorder()
             with recording(reads):
-                found, function = build(kernel, types_of(kernel, key[0]), LaunchForm(tiled, ndim, block_dim))
+                found, function = build(kernel, types_of(kernel, key[0]), form)
             guards = reads.guards()
             # Where a captured value has changed meanwhile, nobody knows which one was traced.
             if kernel.capture_key() == key[-1] and guards.hold():
                 kernel.guarded(guards)
-                _keep(kernel.cache, key, block_dim if observes_lanes(function, tiled) else None, guards, found)
+                _keep(
+                    kernel.cache, key, form.block_dim if observes_lanes(function, form.tiled) else None, guards, found
+                )
         return found
 
 
