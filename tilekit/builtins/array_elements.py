@@ -11,8 +11,8 @@ from tilekit.errors import KernelIndexError, KernelTypeError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
 from tilekit.ir.interpret import from_memory, stored
-from tilekit.ir.operands import Index, describe
-from tilekit.ir.types import ArrayType, ScalarType, int32
+from tilekit.ir.operands import DTypeLike, Index, describe
+from tilekit.ir.types import ArrayType, DType, ScalarType, int32
 
 LOOK = "load a tile with tk.tile_load(a, shape=..., offset=...)"
 
@@ -105,6 +105,26 @@ def _sub_reference(a: Any, index: tuple[Any, ...], name: str) -> Any:
 def _sub_emit(cx: Any, a: str, index: tuple[str, ...], name: str) -> str:
     emit_checks(cx, a, index, name)
     return f"tk::subarray({', '.join((a, *index))})"
+
+
+@builtin(operator="undefined array")
+def undefined_array(ndim: int, dtype: DTypeLike) -> Array:
+    """What stands for an array on a path where there is none; no path reads it."""
+
+
+@undefined_array.result
+def _undefined_result(ndim: int, dtype: DType) -> ArrayType:
+    return ArrayType(dtype, ndim)
+
+
+@undefined_array.reference
+def _undefined_reference(ndim: int, dtype: DType) -> Any:
+    return np.zeros((0,) * ndim, dtype.numpy)
+
+
+@undefined_array.emit
+def _undefined_emit(cx: Any, results: Any) -> str:
+    return f"{cx.cpp(results[0].type)}{{}}"
 
 
 def indices(a: Array, index: Any) -> tuple[Any, ...]:

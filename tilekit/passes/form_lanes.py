@@ -12,7 +12,15 @@ from typing import Any
 from tilekit.ir.core import Block, Function, Op, Value, leaves, map_operand
 from tilekit.ir.types import ScalarType, TileType
 from tilekit.passes.eliminate_dead_code import has_effect, runs_anyway
-from tilekit.passes.lane_group import Known, LaneGroup, apply_lower, computed_again, rewrite_block, used_values
+from tilekit.passes.lane_group import (
+    Known,
+    LaneGroup,
+    apply_lower,
+    computed_again,
+    number_in_lanes,
+    rewrite_block,
+    used_values,
+)
 from tilekit.passes.uniformity import Uniformity, is_cooperative, is_update, writes_tile
 
 
@@ -155,6 +163,8 @@ class _Block:
     def _region(self, op: Op) -> None:
         count = len(op.results)
         slotted = frozenset(j for j, result in enumerate(op.results) if self.former.varies(result))
+        for j in slotted:
+            number_in_lanes(op.results[j], op)
         operands = {
             name: map_operand(operand, self._renamed) for name, operand in op.operands.items() if name != "init"
         }
