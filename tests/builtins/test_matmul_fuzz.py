@@ -46,9 +46,10 @@ def test_products_of_any_size(index, size, alpha, beta, seed, poison):
 
 
 @pytest.mark.deep
-@settings(max_examples=19_000, **quiet)
+@pytest.mark.parametrize("part", range(10))
+@settings(max_examples=1900, **quiet)
 @given(st.integers(0, 59), sizes, factors, factors, seeds, st.booleans())
-def test_products_of_any_size_at_length(index, size, alpha, beta, seed, poison):
+def test_products_of_any_size_at_length(part, index, size, alpha, beta, seed, poison):
     check(index, 60, size, alpha, beta, seed, poison)
 
 
@@ -104,9 +105,10 @@ def test_products_of_tiles_of_any_size(batch, seed):
 
 
 @pytest.mark.deep
-@settings(max_examples=200, **quiet)
+@pytest.mark.parametrize("part", range(10))
+@settings(max_examples=20, **quiet)
 @given(batches, seeds)
-def test_products_of_tiles_of_any_size_at_length(batch, seed):
+def test_products_of_tiles_of_any_size_at_length(part, batch, seed):
     check_exactly(tuple(s for s, _ in batch), [scales for _, scales in batch], seed)
 
 

@@ -31,7 +31,7 @@ def _same(found: tuple[Type, ...], wanted: tuple[Type, ...], what: str) -> None:
         raise KernelTypeError(f"{what} has types {list(map(str, found))} where {list(map(str, wanted))} are carried")
 
 
-@builtin(carries=True)
+@builtin(carries=True, by_element=True)
 def if_else(test: Scalar) -> Any:
     """Run the first block where ``test`` is true, else the second; yields what that block yields."""
 
@@ -65,7 +65,7 @@ def _if_adjoint(cx: Any, value: Any) -> None:
     cx.reverse_branches(lambda blocks: if_else.record({"test": datum(value("test"))}, {}, blocks))
 
 
-@builtin(carries=True)
+@builtin(carries=True, by_element=True)
 def for_range(start: Scalar, stop: Scalar, step: Scalar, init: Tiles) -> Any:
     """Run a block for each index in the range; its parameters are the index and what it carries."""
 
@@ -127,7 +127,7 @@ def _for_adjoint(cx: Any, value: Any) -> None:
     cx.reverse_loop(lambda init, block: for_range.record({**operands, "init": init}, {}, (block,)))
 
 
-@builtin(carries=True)
+@builtin(carries=True, by_element=True)
 def while_loop(test: Scalar, init: Tiles) -> Any:
     """Run a block while a condition holds; it yields the next condition, then what it carries."""
 

@@ -107,14 +107,14 @@ def _show_emit(cx: Any, values: tuple[Any, ...], template: Any, wanted: str | No
 def emit_report(cx: Any, values: tuple[Any, ...], types: tuple[Any, ...], template: Any, what: str) -> int:
     """Hand the addresses of values to Python; returns the site."""
     shown = [_Seen(type.dtype, getattr(value, "map", None)) for value, type in zip(values, types, strict=True)]
-    site: int = cx.site(what, lambda address: template.text(_read(address, shown)))
+    extents = tuple(seen.extent() for seen in shown)
+    site: int = cx.site(what, lambda address: template.text(_read(address, shown)), extents)
     pointers = []
     for index, (value, type) in enumerate(zip(values, types, strict=True)):
         if isinstance(type, ScalarType):
             cx.line(f"const {cx.cpp(type)} shown{index} = {value};")
         pointers.append(f"&shown{index}" if isinstance(type, ScalarType) else value.pointer)
-    cx.line(f"const void* const shown[] = {{{', '.join(pointers) or '0'}}};")
-    cx.line(f"launch.report({site}, block, shown);")
+    cx.report(site, pointers, extents)
     return site
 
 
@@ -128,15 +128,24 @@ class _Seen:
     dtype: DType
     map: ViewMap | None
 
+    def extent(self) -> tuple[int, int]:
+        """Where its bytes begin, from the address on, and how many they are."""
+        if self.map is None:
+            return 0, self.dtype.itemsize
+        if not self.map.size:
+            return 0, 0
+        low, high = self.map.bounds()
+        return low * self.dtype.itemsize, (high - low + 1) * self.dtype.itemsize
+
     def read(self, address: int) -> Any:
         stored = np.dtype(np.uint16) if self.dtype is bfloat16 else self.dtype.numpy
         if self.map is None:
             return from_memory(np.frombuffer(ctypes.string_at(address, stored.itemsize), stored), self.dtype)[0]
-        if not self.map.size:
+        start, size = self.extent()
+        if not size:
             return np.zeros(self.map.shape, self.dtype.numpy)
-        low, high = self.map.bounds()
-        data = ctypes.string_at(address + low * stored.itemsize, (high - low + 1) * stored.itemsize)
-        return from_memory(np.frombuffer(data, stored), self.dtype)[numbers(self.map, -low)]
+        data = ctypes.string_at(address + start, size)
+        return from_memory(np.frombuffer(data, stored), self.dtype)[numbers(self.map, -start // stored.itemsize)]
 
 
 def _read(address: int, shown: Sequence[_Seen]) -> list[Any]:

@@ -21,7 +21,7 @@ __all__ = ["tile_map"]
 GROUP = "Tile math"
 
 
-@builtin(cooperative=True, reuses=("args",))
+@builtin(cooperative=True, reuses=("args",), by_element=True)
 def map_elements(args: Tiles, branches: bool = False) -> Tile:
     """Run a block for each element of the tiles among ``args``; scalars are the same for all."""
 

@@ -50,7 +50,7 @@ def _reference(t: Any, axis: int | None, branches: bool, blocks: Any, types: Any
 def _emit(cx: Any, results: Any, t: Any, axis: int | None, blocks: tuple[Block, ...]) -> None:
     target = cx.tile(results[0])
     if axis is None or len(t.shape) == 1:
-        with cx.braces():
+        with cx.leader():
             _emit_run(cx, blocks[0], t, t.type.size, lambda e: _numbered(t, e), f"{target.pointer}[0]")
         return
     with cx.each_element(target) as index:

@@ -271,8 +271,8 @@ def _add_reference(base: Any, value: Any, offset: Any, map: ViewMap) -> Any:
 def _add_emit(cx: Any, results: Any, base: Any, value: str, offset: str | None, map: ViewMap) -> None:
     target = cx.tile(results[0])
     cx.copy_tiles([(target, base)])
-    element = cx.viewed(target, map, offset).at(())
-    cx.line(f"{element} = tk::add({element}, {value});")
+    with cx.leader():
+        cx.add_to(cx.viewed(target, map, offset).at(()), value)
 
 
 @element_add.adjoint

@@ -21,6 +21,8 @@ class Target:
     checked: bool = False
     line_directives: bool = True
     """Whether the code names the lines of the kernel's source."""
+    threads: int = 1
+    """Threads that run a block; 1 on the CPU."""
 
     @property
     def is_cpu(self) -> bool:

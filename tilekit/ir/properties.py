@@ -51,5 +51,7 @@ class Properties:
     """A region whose results are what its blocks yield, one by one."""
     moves: tuple[str, ...] = ()
     """Operands of whose elements the result is made, without looking at them."""
+    by_element: bool = False
+    """Its tiles are read and written element by element, so that threads may hold them in registers."""
     uninitialized: bool = False
     """The result holds nothing yet: reading it before a write is an error."""

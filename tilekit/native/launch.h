@@ -43,5 +43,8 @@ TK_FN i64 coordinate(const Launch& launch, i64 block, int axis)
     return rest % launch.dim[axis];
 }
 
+// How many points or blocks the grid has.
+TK_FN i64 points(const Launch& launch) { return launch.dim[0] * launch.dim[1] * launch.dim[2] * launch.dim[3]; }
+
 }  // namespace tk
 #endif

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.codegen.cpu import ENTRY, emit_cpu
-from tilekit.codegen.emitter import Site
+from tilekit.codegen.refs import Site
 from tilekit.codegen.storage import ALIGNMENT, round_up
 from tilekit.codegen.target import Target
 from tilekit.config import config

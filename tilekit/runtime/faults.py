@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tilekit.codegen.emitter import Site
+from tilekit.codegen.refs import Site
 from tilekit.errors import (
     KernelAssertionError,
     KernelIndexError,
