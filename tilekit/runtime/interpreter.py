@@ -73,7 +73,7 @@ def compile_eager(
     with undebugged(), recording(joins):
         function = kernel.trace(types, form)
         run_pipeline(function, target)
-    return InterpretedKernel(kernel, function, types, form, Forms(joins, _apart(function)))
+    return InterpretedKernel(kernel, function, types, form, Forms(joins, _apart(function), kernel.max_unroll))
 
 
 def _apart(function: Function) -> frozenset[Place]:

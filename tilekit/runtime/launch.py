@@ -10,6 +10,7 @@ from typing import Any
 
 from tilekit.config import config
 from tilekit.errors import KernelNotImplementedError, KernelTypeError, KernelValueError
+from tilekit.frontend.guards import GuardedForms
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.operands import describe
@@ -64,21 +65,30 @@ def block_dim_of(block_dim: Any) -> int:
     return found if found > 0 else DEFAULT_BLOCK_DIM
 
 
-_option_keys: dict[int, int] = {}
+class Options:
+    """The options of launches that may change a kernel's code, with the same ``number`` where all are the same."""
+
+    __slots__ = ("number", "values")
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        # Where and on how many threads a kernel runs is asked at every launch.
+        self.values = {name: value for name, value in values.items() if name not in ("device", "num_threads")}
+        self.number = _option_sets.setdefault(tuple(self.values.values()), next(_option_numbers))
+
+
+_options_by_version: dict[int, Options] = {}
 _option_sets: dict[tuple[Any, ...], int] = {}
 _option_numbers = itertools.count()
 
 
-def _options_key() -> int:
-    """A number that is the same for the same values of all options."""
-    version = config.version
-    found = _option_keys.get(version)
+def _options() -> Options:
+    """The options now. A launch asks once, as other threads may change them while it compiles."""
+    found = _options_by_version.get(config.version)
     if found is None:
-        if len(_option_keys) > 1000:
-            _option_keys.clear()
-        # Where and on how many threads a kernel runs is asked at every launch; the rest may change its code.
-        values = tuple(value for name, value in config.values().items() if name not in ("device", "num_threads"))
-        found = _option_keys[version] = _option_sets.setdefault(values, next(_option_numbers))
+        if len(_options_by_version) > 1000:
+            _options_by_version.clear()
+        version, values = config.snapshot()
+        found = _options_by_version[version] = Options(values)
     return found
 
 
@@ -99,14 +109,17 @@ def _run(
     where = place(device, found)
     on_cuda = where.startswith("cuda")
     classes = tuple([alignment_class(view) for view in views]) if on_cuda else None
-    key = (entries, len(grid), tiled, where, _options_key(), classes, kernel.capture_key())
+    options = _options()
+    key = (entries, len(grid), tiled, where, options.number, classes, kernel.capture_key())
     compiled = kernel.cache.get(key)
     if type(compiled) is ByBlockDim:
         compiled = compiled.get(block_dim)
+    if type(compiled) is GuardedForms:
+        compiled = compiled.current()
     if compiled is None:
         from tilekit.runtime.specialise import compile_for  # compilers and passes, which a warm launch never needs
 
-        compiled = compile_for(kernel, key, LaunchForm(tiled, len(grid), block_dim), entries, where, classes)
+        compiled = compile_for(kernel, key, LaunchForm(tiled, len(grid), block_dim), options.values)
     if inputs:  # outputs have been checked
         check_written(kernel, entries, compiled.written, views)
     if on_cuda:
