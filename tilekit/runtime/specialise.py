@@ -82,7 +82,7 @@ def _interpreted(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, F
 
 def _on_cuda(kernel: Kernel, types: Types, form: LaunchForm, device: str, classes: Classes) -> tuple[Any, Function]:
     """A kernel compiled for a GPU, and its function as traced."""
-    from tilekit.runtime.cuda.generate import array_class, compile_cuda
+    from tilekit.runtime.cuda.loading import array_class, compile_cuda
 
     function = kernel.trace(types, form)
     arrays = [(name, type.ndim) for name, type in types.items() if isinstance(type, ArrayType)]

@@ -64,7 +64,7 @@ class CudaKernel:
         self._waits = target.checked or (self.mailbox is not None and self.mailbox.prints)
         """Whether a launch is waited for: its prints come out, and its errors are known to be its own."""
         self._watched = self._waits or self.mailbox is not None
-        self._threads = target.threads
+        self._threads = generated.threads
         self._gathers = generated.lanes is not None and not target.tiled
         """Whether a block is ``block_dim`` consecutive points."""
         self._single = runs_points(generated.function, target)
@@ -72,7 +72,7 @@ class CudaKernel:
         types = [value.type for value in generated.function.params.values()]
         layout = struct.Struct(_CONFIG + LAUNCH + "".join(map(format_of, types)))
         self._pack_into, self._size = layout.pack_into, layout.size
-        self._head = (1, 1, target.threads, 1, 1, generated.arena)
+        self._head = (1, 1, generated.threads, 1, 1, generated.arena)
         self._tail = (*(1,) * (4 - target.ndim), target.ndim, target.block_dim)
         self._slots = [Slot(self._size)]
         functions = device.driver.functions

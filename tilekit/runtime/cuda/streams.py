@@ -44,11 +44,16 @@ def handle_of(stream: Any) -> int:
 
 def choose(views: Sequence[ArrayView], device: Device) -> tuple[int, Sequence[int]]:
     """The stream of a launch that names none, and the other streams that its arrays are used on."""
+    kind = type(views[0].owner) if views else None
+    for view in views:
+        if type(view.owner) is not kind:
+            return _choose_among(views, device)
+    library = library_of.get(kind)  # type: ignore[arg-type]
+    return _choose_among(views, device) if library is None else (_CURRENT[library](device.ordinal), ())
+
+
+def _choose_among(views: Sequence[ArrayView], device: Device) -> tuple[int, Sequence[int]]:
     libraries = {library_of.get(type(view.owner)) for view in views}
-    if len(libraries) == 1:
-        library = libraries.pop()
-        if library is not None:
-            return _CURRENT[library](device.ordinal), ()
     found = [_CURRENT[name](device.ordinal) for name in PRECEDENCE if name in libraries]
     chosen = found[0] if found else _of_warp(device.ordinal)
     others = {*found, *(view.stream for view in views if isinstance(view, StreamView))} - {chosen}
