@@ -51,8 +51,11 @@ class Slot:
 class CudaKernel:
     """A compiled kernel on one device: chooses the stream, packs arguments and launches."""
 
-    def __init__(self, generated: Generated, cubin: Cubin, target: Target, device: Device) -> None:
+    def __init__(
+        self, generated: Generated, cubin: Cubin, target: Target, device: Device, entry: bytes = ENTRY
+    ) -> None:
         self.generated = generated
+        self.entry = entry
         self.name = generated.function.name
         self.cubin = cubin
         self.device = device
@@ -87,7 +90,7 @@ class CudaKernel:
             code = driver.functions["cuModuleLoadData"](ctypes.addressof(module), self.cubin.code)
             if code:
                 raise failures.of_launch(self, code)
-            self.function = driver.pointer("cuModuleGetFunction", module, ENTRY)
+            self.function = driver.pointer("cuModuleGetFunction", module, self.entry)
             self.registers = self._attribute(_REGISTERS)
             self.local_bytes = self._attribute(_LOCAL)
             self._check_limits()
