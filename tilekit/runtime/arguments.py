@@ -86,7 +86,7 @@ def bind(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> Bound
                     views.append(view)
                     if device != view.device:
                         if device is not None:
-                            raise KernelValueError(f"is on {view.device}, other arguments on {device}")
+                            raise _elsewhere(view.device, device)
                         device = view.device
             else:
                 _number(parameter, value, entries, values)
@@ -94,6 +94,12 @@ def bind(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> Bound
     except TilekitError as error:
         raise _of_argument(kernel, parameters[index], error) from error.__cause__
     return tuple(entries), values, device, views
+
+
+def _elsewhere(here: str, others: str) -> KernelValueError:
+    return KernelValueError(
+        f"is on {here}, other arguments on {others}; copy one of them, as in tk.array(x, device={others!r})"
+    )
 
 
 def _given(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
