@@ -79,7 +79,7 @@ def compile_cubin(source: str, arch: str) -> bytes:
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     log = b" " * checked(nvrtc.nvrtcGetProgramLogSize(program))
     nvrtc.nvrtcGetProgramLog(program, log)
-    assert int(status) == 0, log.decode()
+    assert int(status) == 0, log.decode()[:3000]
     code = b" " * checked(nvrtc.nvrtcGetCUBINSize(program))
     nvrtc.nvrtcGetCUBIN(program, code)
     nvrtc.nvrtcDestroyProgram(program)
