@@ -7,12 +7,12 @@
 
 namespace tk {
 
-// How many packs a thread has in flight: what falls to it, but not so many that they cost registers without need.
-constexpr int kInFlight = 8;
-TK_CONSTANT int in_flight(int count, int threads)
+// How many runs a thread has in flight: what falls to it, but no more packs than pay, and fewer single elements, whose
+// addresses are more code.
+TK_CONSTANT int in_flight(int count, int threads, bool packs)
 {
-    const int each = threads ? (count + threads - 1) / threads : kInFlight / 2;
-    return each < kInFlight ? each : kInFlight;
+    const int most = packs ? 8 : 4, each = threads ? (count + threads - 1) / threads : 4;
+    return each < most ? each : most;
 }
 
 // Whether batches of so many for each thread use up `count` without rest.
@@ -89,7 +89,7 @@ TK_FN void load_runs(TM team, T* dst, const i64 (&stride)[sizeof...(Dims)], cons
 {
     typedef Runs<V, Swapped, Dims...> R;
     typedef Pack<V * (int)sizeof(T)> P;
-    constexpr int batch = in_flight(R::count, TM::threads);
+    constexpr int batch = in_flight(R::count, TM::threads, V > 1);
     constexpr bool even = comes_out_even<TM>(R::count, batch);
     TK_UNROLL_BY(1)
     for (int first = team.rank(); first < R::count; first += batch * team.size()) {
@@ -115,7 +115,7 @@ TK_FN void store_runs(TM team, const T* src, const i64 (&stride)[sizeof...(Dims)
 {
     typedef Runs<V, Swapped, Dims...> R;
     typedef Pack<V * (int)sizeof(T)> P;
-    constexpr int batch = in_flight(R::count, TM::threads);
+    constexpr int batch = in_flight(R::count, TM::threads, V > 1);
     constexpr bool even = comes_out_even<TM>(R::count, batch);
     TK_UNROLL_BY(1)
     for (int first = team.rank(); first < R::count; first += batch * team.size()) {
