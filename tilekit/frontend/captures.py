@@ -90,8 +90,10 @@ def helpers_in(value: Any) -> Iterator[FunctionType]:
         value = value.__func__
     if isinstance(value, Func):
         yield value.function
-    elif isinstance(value, FunctionType) and value.__module__.partition(".")[0] not in ("numpy", "warp", "torch"):
-        if value.__module__.partition(".")[0] != "tilekit" or value.__module__.startswith("tilekit.examples"):
+    elif isinstance(value, FunctionType):
+        module = value.__module__ or ""  # exec without __name__ gives none
+        root = module.partition(".")[0]
+        if root not in ("numpy", "warp", "torch", "tilekit") or module.startswith("tilekit.examples"):
             yield value
     elif type(value).__module__.startswith("warp") and isinstance(getattr(value, "func", None), FunctionType):
         yield value.func
