@@ -12,6 +12,7 @@ import difflib
 import linecache
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from types import ModuleType, TracebackType
 from typing import Any, TypeGuard
 
@@ -62,6 +63,8 @@ def translate(
     found = next((_TRANSLATED[kind] for kind in type(error).__mro__ if kind in _TRANSLATED), None)
     if found is None or place is None:
         return error
+    if isinstance(error, AttributeError):
+        place = _narrowed(place, error.name)
     return found(_message(error, place, dropped or {}), place)
 
 
@@ -99,6 +102,16 @@ def node_at(place: Location) -> ast.AST | None:
         if ends_so and getattr(node, "col_offset", -1) == place.column:
             return node
     return None
+
+
+def _narrowed(place: Location, attribute: str | None) -> Location:
+    """The part of a chain of attributes and subscripts that ends with the attribute, for a place of the whole chain."""
+    node = node_at(place)
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        if isinstance(node, ast.Attribute) and node.attr == attribute and node.end_lineno == place.line:
+            return replace(place, end_column=node.end_col_offset or 0)
+        node = node.value
+    return place
 
 
 def function_at(place: Location) -> ast.FunctionDef | ast.Lambda | None:
