@@ -12,9 +12,9 @@ from tilekit.builtins.stepwise import map_stepwise, runs_at_once, steps
 from tilekit.errors import KernelTypeError, KernelValueError, operand
 from tilekit.ir.builtin import Builtin, builtin
 from tilekit.ir.context import active, building
-from tilekit.ir.core import Block, Value, make_op, map_operand
+from tilekit.ir.core import Block, Const, Value, make_op, map_operand
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
-from tilekit.ir.operands import Tiles, constant, describe
+from tilekit.ir.operands import Tiles, as_literal, constant, describe
 from tilekit.ir.types import DType, ScalarType, TileType
 
 __all__ = ["tile_map"]
@@ -120,6 +120,8 @@ def _trace_element(op: Callable[..., Any], args: tuple[Any, ...], held: dict[int
     yielded = element.datum if isinstance(element, Scalar) else constant(element)
     if yielded is None:
         raise KernelTypeError(f"tile_map: the function must return one number, got {describe(element)}")
+    if isinstance(yielded, Const):
+        as_literal(yielded, "tile_map")
     return builder.block(tuple(params.values()), (yielded,))  # type: ignore[arg-type]
 
 

@@ -39,6 +39,7 @@ from tilekit.ir.operands import (
     Kind,
     accepts,
     allows_none,
+    as_literal,
     check_weak,
     common_dtype,
     constant,
@@ -225,7 +226,9 @@ class Builtin(Properties):
             return operand
         type = operand.type
         if isinstance(operand, Const):
-            return operand if type == wanted else convert_constant(operand, wanted.dtype, self.spelled)
+            if type == wanted:
+                return as_literal(operand, self.spelled)
+            return convert_constant(operand, wanted.dtype, self.spelled)
         if type.dtype == wanted.dtype or isinstance(type, TileType):
             return operand
         return operand_of(handles.OPERATORS["cast"](wrap(operand), wanted.dtype), name)

@@ -270,6 +270,17 @@ def _cast_text(name: str, given: Any, wanted: Any) -> str:
     return f"tk.tile_astype({marked(name)}, {dtype})" if isinstance(given, TileType) else f"{dtype}({marked(name)})"
 
 
+def as_literal(given: Const, where: str = "") -> Const:
+    """A constant that takes no other dtype: an integer literal is an int32 at run time.
+
+    Raises:
+        KernelValueError: it does not fit.
+    """
+    if given.type.weak:
+        convert_constant(given, given.type.dtype, where)
+    return given
+
+
 def convert_constant(given: Const, dtype: DType, where: str) -> Const:
     """A constant in another dtype, exactly where that is an integer.
 
@@ -280,7 +291,9 @@ def convert_constant(given: Const, dtype: DType, where: str) -> Const:
     if dtype.is_integer:
         low, high = (-(1 << dtype.bits - 1), 1 << dtype.bits - 1) if dtype.kind == "i" else (0, 1 << dtype.bits)
         if not low <= int(value) < high:
-            raise KernelValueError(f"{where}: the constant {value} does not fit {dtype.name}")
+            lead = f"{where}: " if where else ""
+            wider = f"; write tk.int64({value})" if dtype == int32 and -(2**63) <= int(value) < 2**63 else ""
+            raise KernelValueError(f"{lead}the constant {value} does not fit {dtype.name}{wider}")
         return Const(ScalarType(dtype), int(value))
     if dtype.kind == "b":
         return Const(BOOL, bool(value))
