@@ -14,7 +14,7 @@ from tilekit.ir.builtin import Builtin, builtin
 from tilekit.ir.context import active, building
 from tilekit.ir.core import Block, Const, Value, make_op, map_operand
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
-from tilekit.ir.operands import Tiles, as_literal, constant, describe
+from tilekit.ir.operands import Tiles, as_literal, constant, describe, describe_for_tile
 from tilekit.ir.types import DType, ScalarType, TileType
 
 __all__ = ["tile_map"]
@@ -185,5 +185,6 @@ def tile_map(op: Callable[..., Any], *args: Any) -> Tile:
         [13. 13.]
     """
     if not any(isinstance(arg, Tile) for arg in args):
-        raise KernelTypeError("tile_map: none of the arguments is a tile")
+        shown = " and ".join(map(describe_for_tile, args))
+        raise KernelTypeError(f"tile_map: none of the arguments is a tile: got {shown or 'none'}")
     return map_function(op, *args)  # type: ignore[no-any-return]

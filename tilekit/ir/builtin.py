@@ -45,6 +45,7 @@ from tilekit.ir.operands import (
     constant,
     convert_constant,
     describe,
+    describe_for_tile,
     index_operand,
     kind_of,
     misuse,
@@ -205,7 +206,8 @@ class Builtin(Properties):
         if Array in accepted and active() is None and isinstance(value, np.ndarray):
             return operand_of(value, what)
         wanted = " or ".join({Tile: "a tile", Scalar: "a number", Array: "an array"}[kind] for kind in accepted)
-        raise KernelTypeError(f"{what} must be {wanted}, got {describe(value)}")
+        shown = describe_for_tile(value) if Tile in accepted else describe(value)
+        raise KernelTypeError(f"{what} must be {wanted}, got {shown}")
 
     def _coerce(self, operands: dict[str, Any], attrs: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
         wanted: dict[str, Any] = {}
