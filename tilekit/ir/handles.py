@@ -71,7 +71,8 @@ class Scalar(Arithmetic, Attributes):
     def __repr__(self) -> str:
         return str(self.datum.data) if isinstance(self.datum, Concrete) else f"<scalar {self.type}>"
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return str(self._known(_NO_TEXT))
 
     def __format__(self, spec: str) -> str:
         return format(self._known(_NO_TEXT), spec)
