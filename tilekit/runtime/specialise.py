@@ -49,9 +49,7 @@ def compile_for(kernel: Kernel, key: Any, form: LaunchForm, options: Mapping[str
             # Where a captured value has changed meanwhile, nobody knows which one was traced.
             if kernel.capture_key() == captures and guards.hold():
                 kernel.guarded(guards)
-                by_lanes = on_cuda or observes_lanes(
-                    function, form.tiled
-                )  # on a GPU it says how many threads there are
+                by_lanes = on_cuda or observes_lanes(function, form.tiled)  # on a GPU it is the number of threads
                 _keep(kernel.cache, key, form.block_dim if by_lanes else None, guards, found)
         return found
 
