@@ -27,10 +27,10 @@ from tilekit.errors import (
     TilekitWarning,
 )
 from tilekit.frontend import joins
-from tilekit.frontend.messages import suggestion
 from tilekit.frontend.reads import as_python, has_name, read_by_name, recorder
 from tilekit.frontend.source import Source, compile_tree, is_registered, locate, read_source, register_code
 from tilekit.frontend.syntax import FACTORY, closure_names, rewrite_function
+from tilekit.ir.attributes import suggestion
 from tilekit.ir.builtin import REGISTRY, Builtin
 from tilekit.ir.context import Concrete, active, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
