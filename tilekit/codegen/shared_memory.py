@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tilekit.codegen.architectures import shared_limit
 from tilekit.codegen.placed import Placed, placed_tiles
 from tilekit.codegen.storage import Storage, round_up
-from tilekit.codegen.target import Target
 from tilekit.errors import KernelValueError
 from tilekit.ir.core import Function
 
@@ -15,24 +13,24 @@ _SHOWN = 12
 """Tiles that a message lists."""
 
 
-def check_shared_memory(fn: Function, storage: Storage, used: int, target: Target) -> None:
-    """Refuse a function whose blocks need more shared memory than the architecture has.
+def check_shared_memory(fn: Function, storage: Storage, used: int, limit: int | None, device: str) -> None:
+    """Refuse a function whose blocks need more shared memory than there is.
 
     Args:
         fn: After all passes.
         storage: Where its tiles lie.
         used: All bytes that a block needs: tiles, copies of tiles for a moment, what the code declares itself.
-        target: What it is compiled for.
+        limit: What there is, where that is known.
+        device: What has it, for the message.
 
     Raises:
         KernelValueError: it does not fit; the message lists the tiles by size and line and suggests a shape that fits.
     """
-    limit = None if target.is_cpu else shared_limit(target.arch)
     if limit is None or used <= limit:
         return
     places = [place for place in placed_tiles(fn, storage) if place.layout is None]
     head = (
-        f"kernel {fn.name!r} needs {used} bytes of shared memory a block, but sm_{target.arch} has {limit} "
+        f"kernel {fn.name!r} needs {used} bytes of shared memory a block, but {device} has {limit} "
         f"({limit >> 10} KiB) at most. Its tiles there:"
     )
     rest = used - storage.size

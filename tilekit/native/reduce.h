@@ -45,13 +45,6 @@ template <int... Dims> TK_FN i64 tile_element(const i64 (&stride)[sizeof...(Dims
     typedef Shape<Dims...> S;
     return tile_row<Dims...>(stride, e / S::last()) + (e % S::last()) * stride[S::rank - 1];
 }
-template <int... Dims> TK_FN bool is_dense(const i64 (&stride)[sizeof...(Dims)])
-{
-    bool dense = true;
-    for (int x = 0; x < (int)sizeof...(Dims); ++x)
-        dense = dense && (Shape<Dims...>::dim(x) == 1 || stride[x] == Shape<Dims...>::dense_stride(x));
-    return dense;
-}
 
 // The reduction of a whole tile, its elements counted row by row; every thread of the team gets it. `scratch` holds
 // kLanes values that the team shares.

@@ -25,7 +25,7 @@ from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function, walk
 from tilekit.ir.types import ArrayType
 from tilekit.passes import Observer, run_pipeline
-from tilekit.passes.activity import written_parameters
+from tilekit.passes.activity import written_positions
 from tilekit.passes.uniformity import runs_lanes
 from tilekit.runtime import cache, faults
 from tilekit.runtime.arguments import whole_blocks
@@ -40,7 +40,7 @@ _FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", 
             "uint32": "I", "uint64": "Q", "float16": "e", "bfloat16": "H", "float32": "f", "float64": "d"}  # fmt: skip
 Report = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p)
 Entry = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_longlong, ctypes.c_longlong, ctypes.c_void_p, ctypes.c_void_p)
-_LAUNCH = "4qiiP"
+LAUNCH = "4qiiP"
 """``tk::Launch``, which the parameters follow."""
 
 
@@ -134,12 +134,12 @@ class CpuKernel:
         self.block_dim = target.block_dim
         self.entry: Callable[..., None] = Entry((entry, ctypes.CDLL(str(library))))
         self.types = {name: value.type for name, value in generated.function.params.items()}
-        self._pack = struct.Struct(_LAUNCH + "".join(map(_format, self.types.values()))).pack
+        self._pack = struct.Struct(LAUNCH + "".join(map(format_of, self.types.values()))).pack
         self._tail = (*(1,) * (4 - target.ndim), target.ndim, target.block_dim)
         self._gathers = generated.lanes is not None and not target.tiled
         """Whether a block is ``block_dim`` consecutive points."""
-        self.writes = written_parameters(generated.function)
-        """The arrays that it may write, by name."""
+        self.written = written_positions(generated.function)
+        """Which of its arrays it may write."""
         self._prints = any(site.render is not None for site in generated.sites)
         self._cost = _UNKNOWN
         """Nanoseconds of one block in the last launch that ran on one thread."""
@@ -216,7 +216,7 @@ def _new_arena(size: int) -> Arena:
     return size, round_up(memory.ctypes.data), memory
 
 
-def _format(type: Any) -> str:
+def format_of(type: Any) -> str:
     if isinstance(type, ArrayType):
         return f"P{2 * type.ndim}q"
     letter = _FORMATS[type.dtype.name]

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tilekit.builtins.grid import dimensions
-from tilekit.codegen.architectures import arch_name
+from tilekit.codegen.architectures import arch_name, shared_limit
 from tilekit.codegen.gemm import Plan, plans_of
 from tilekit.codegen.placed import Placed, placed_tiles
 from tilekit.codegen.shared_memory import check_shared_memory
@@ -166,7 +166,8 @@ class Compiled:
 
     def _check_shared(self) -> None:
         used = self.generated.arena + self.resources.shared_bytes
-        check_shared_memory(self.generated.function, self.generated.storage, used, self.target)
+        place = shared_limit(self.arch), f"sm_{self.arch}"
+        check_shared_memory(self.generated.function, self.generated.storage, used, *place)
 
     @property
     def shared_bytes(self) -> int:

@@ -17,7 +17,7 @@ from tilekit.ir.annotations import MAX_NDIM, ArrayAnnotation
 from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, DType, ScalarType, as_dtype, find_dtype
 from tilekit.runtime.arguments import scalar_value
-from tilekit.runtime.array_view import ArrayView, alignment_class
+from tilekit.runtime.array_view import ArrayView, alignment_class, array_class
 from tilekit.runtime.arrays import view_of
 
 __all__ = ["spec"]
@@ -188,8 +188,7 @@ def _number(annotation: Any, value: Any) -> DType | None:
 
 def class_of(view: ArrayView) -> ArrayClass:
     """What a kernel that is compiled for an array assumes of it."""
-    unit, zeros, aligned, wide = alignment_class(view)
-    return ArrayClass(unit, aligned, tuple(axis in zeros for axis in range(view.ndim)), wide)
+    return array_class(alignment_class(view), view.ndim)
 
 
 def dense_class(ndim: int) -> ArrayClass:
