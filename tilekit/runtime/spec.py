@@ -12,8 +12,8 @@ import numpy as np
 from tilekit.codegen.target import ArrayClass
 from tilekit.errors import KernelTypeError, KernelValueError, TilekitError
 from tilekit.frontend.kernel import Kernel
-from tilekit.frontend.messages import suggestion
 from tilekit.ir.annotations import MAX_NDIM, ArrayAnnotation
+from tilekit.ir.attributes import suggestion
 from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, DType, ScalarType, as_dtype, find_dtype
 from tilekit.runtime.arguments import scalar_value
