@@ -14,7 +14,7 @@ from typing import Any
 from tilekit.errors import KernelAttributeError
 from tilekit.runtime import warp_arrays, warp_names
 
-API = ("tilekit.frontend.kernel", "tilekit.runtime.launch")
+API = ("tilekit.frontend.kernel", "tilekit.runtime.launch", "tilekit.runtime.cuda.waiting")
 """The modules whose ``__all__`` is public as it stands."""
 
 

@@ -114,6 +114,28 @@ def transcendental(x: tk.array1d[Any], y: tk.array1d[Any], out: tk.array2d[Any])
     out[26, i] = a**2
 
 
+@tk.kernel
+def roots(x: tk.array1d[float], out: tk.array2d[float]):
+    i = tk.tid()
+    out[0, i] = x[i] ** 0.5
+    out[1, i] = tk.pow(x[i], -0.5)
+    out[2, i] = tk.tile_load(x, shape=1, offset=i)[0] ** 0.5
+    t = tk.tile_load(x, shape=1, offset=i) ** 0.5
+    out[3, i] = t[0]
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_a_power_of_one_half_is_no_square_root(device: str) -> None:
+    x = np.array([-np.inf, -0.0, 4.0, -4.0], np.float32)
+    out = np.zeros((4, 4), np.float32)
+    tk.launch_tiled(roots, dim=4, inputs=[x, out], device=device)
+    for row, wanted in zip(
+        out, ([np.inf, 0, 2, np.nan], [0, np.inf, 0.5, np.nan], *[[np.inf, 0, 2, np.nan]] * 2), strict=True
+    ):
+        np.testing.assert_array_equal(row, np.array(wanted, np.float32))
+        assert not np.signbit(row[:3]).any()
+
+
 PINNED: dict[int, Callable[..., Any]] = {
     0: np.exp, 1: np.exp2, 3: np.log, 7: np.cbrt, 9: np.sin, 10: np.cos, 12: np.arcsin, 14: np.arctan, 18: np.tanh,
     21: np.arctanh,

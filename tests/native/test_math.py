@@ -211,6 +211,17 @@ def test_pow_and_atan2_special_values(kind: str, compiler: str, build: Any, call
             assert not wrong, (name, wrong)
 
 
+def test_angles_on_the_axes_are_rounded_correctly(compiler: str, build: Any, call: Any) -> None:
+    values = np.array([0.0, -0.0, 1.5, -1.5, 3e9, -3e9, 1e300, -1e300, np.inf, -np.inf])
+    axes = np.array([0.0, -0.0, np.inf, -np.inf])
+    y, x = (
+        np.concatenate(pair)
+        for pair in ((np.repeat(values, 4), np.repeat(axes, 10)), (np.tile(axes, 10), np.tile(values, 4)))
+    )
+    got, want = apply(build(DRIVER, compiler), call, "atan2", "f64", y, x), np.arctan2(y, x)
+    np.testing.assert_array_equal(got.view(np.uint64), want.view(np.uint64))
+
+
 def test_same_bits_from_every_compiler(compilers: dict[str, list[str]], build: Any, call: Any) -> None:
     if len(compilers) < 2:
         pytest.skip("needs two compilers")

@@ -20,7 +20,7 @@ __all__ = ["tile_arange"]
 MOST = 1 << 31
 
 
-@builtin(cooperative=True)
+@builtin(cooperative=True, by_element=True)
 def arange_tile(start: float, step: float, count: int, dtype: DTypeLike, storage: str = "register") -> Tile:
     """Element ``i`` is ``start + i * step``, computed in ``dtype`` (16-bit floats in float32, rounded once)."""
 

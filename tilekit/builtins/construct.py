@@ -37,7 +37,7 @@ def check_shape(shape: tuple[int, ...], name: str) -> None:
         raise KernelValueError(f"{name} needs extents of at least 1, got the shape {shape}")
 
 
-@builtin(group=GROUP, operator="full", cooperative=True)
+@builtin(group=GROUP, operator="full", cooperative=True, by_element=True)
 def tile_full(shape: Shape, value: Scalar, dtype: DTypeLike = None, storage: str = "register") -> Tile:  # type: ignore[assignment]
     """A tile with every element the same.
 
@@ -131,12 +131,12 @@ def tile_ones(shape: Any, dtype: Any = float32, storage: str = "register") -> Ti
     return tile_full(shape, 1, dtype, storage)  # type: ignore[no-any-return]
 
 
-@builtin(operator="undefined", cooperative=True)
+@builtin(operator="undefined", cooperative=True, by_element=True)
 def undefined_tile(shape: Shape, dtype: DTypeLike) -> Tile:
     """What stands for a tile on a path where there is none; no path reads it."""
 
 
-@builtin(cooperative=True, uninitialized=True)
+@builtin(cooperative=True, uninitialized=True, by_element=True)
 def uninitialized_tile(shape: Shape, dtype: DTypeLike, storage: str = "register") -> Tile:
     """A tile to be written before it is read. Its elements are ``poison`` where that can be seen."""
 

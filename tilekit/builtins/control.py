@@ -31,7 +31,7 @@ def _same(found: tuple[Type, ...], wanted: tuple[Type, ...], what: str) -> None:
         raise KernelTypeError(f"{what} has types {list(map(str, found))} where {list(map(str, wanted))} are carried")
 
 
-@builtin(carries=True)
+@builtin(carries=True, by_element=True)
 def if_else(test: Scalar) -> Any:
     """Run the first block where ``test`` is true, else the second; yields what that block yields."""
 
@@ -65,7 +65,7 @@ def _if_adjoint(cx: Any, value: Any) -> None:
     cx.reverse_branches(lambda blocks: if_else.record({"test": datum(value("test"))}, {}, blocks))
 
 
-@builtin(carries=True)
+@builtin(carries=True, by_element=True)
 def for_range(start: Scalar, stop: Scalar, step: Scalar, init: Tiles) -> Any:
     """Run a block for each index in the range; its parameters are the index and what it carries."""
 
@@ -99,6 +99,7 @@ def _for_emit(cx: Any, results: Any, start: str, stop: str, step: str, init: Any
         test = f"{index} {'>' if step.startswith('-') else '<'} {last}"
     if by.rstrip("l") in ("1", "-1"):
         with cx.braces(f"for ({dtype} {index} = {start}; {test}; {index} += {by})"):
+            cx.line("TK_ITERATION;")
             cx.block(blocks[0], blocks[0].params[1:])
         return
     # A step past the last index may not fit the index's dtype, and wraps: the indices left are counted instead.
@@ -106,6 +107,7 @@ def _for_emit(cx: Any, results: Any, start: str, stop: str, step: str, init: Any
     cx.line(f"{dtype} {index} = {start};")
     cx.line(f"tk::u64 {left} = tk::range_length<{dtype}>({index}, {last}, {by});")
     with cx.braces(f"for (; {left}; --{left}, {index} += {by})"):
+        cx.line("TK_ITERATION;")
         cx.block(blocks[0], blocks[0].params[1:])
 
 
@@ -127,7 +129,7 @@ def _for_adjoint(cx: Any, value: Any) -> None:
     cx.reverse_loop(lambda init, block: for_range.record({**operands, "init": init}, {}, (block,)))
 
 
-@builtin(carries=True)
+@builtin(carries=True, by_element=True)
 def while_loop(test: Scalar, init: Tiles) -> Any:
     """Run a block while a condition holds; it yields the next condition, then what it carries."""
 
@@ -155,6 +157,7 @@ def _while_emit(cx: Any, results: Any, test: str, init: Any, blocks: tuple[Block
     cx.carry(results, blocks[0].params, init)
     go = cx.hold("bool", test, constant=False)
     with cx.braces(f"while ({go})"):
+        cx.line("TK_ITERATION;")
         cx.block(blocks[0], (go, *blocks[0].params))
 
 

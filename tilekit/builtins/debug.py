@@ -64,10 +64,17 @@ class Text:
         return "a text with run-time values"
 
 
+class _Unknown(str):
+    """The text of a value while a kernel is traced, whatever its format."""
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
+
 def _known(value: Scalar | Tile) -> Any:
-    """The data of a value in the interpreter; the handle itself while a kernel is traced."""
+    """The data of a value in the interpreter; what it is while a kernel is traced."""
     datum = value.read() if isinstance(value, Tile) else value.datum
-    return datum.data if isinstance(datum, Concrete) else value
+    return datum.data if isinstance(datum, Concrete) else _Unknown(repr(value))
 
 
 @dataclass(frozen=True)
@@ -107,14 +114,14 @@ def _show_emit(cx: Any, values: tuple[Any, ...], template: Any, wanted: str | No
 def emit_report(cx: Any, values: tuple[Any, ...], types: tuple[Any, ...], template: Any, what: str) -> int:
     """Hand the addresses of values to Python; returns the site."""
     shown = [_Seen(type.dtype, getattr(value, "map", None)) for value, type in zip(values, types, strict=True)]
-    site: int = cx.site(what, lambda address: template.text(_read(address, shown)))
+    extents = tuple(seen.extent() for seen in shown)
+    site: int = cx.site(what, lambda address: template.text(_read(address, shown)), extents)
     pointers = []
     for index, (value, type) in enumerate(zip(values, types, strict=True)):
         if isinstance(type, ScalarType):
             cx.line(f"const {cx.cpp(type)} shown{index} = {value};")
         pointers.append(f"&shown{index}" if isinstance(type, ScalarType) else value.pointer)
-    cx.line(f"const void* const shown[] = {{{', '.join(pointers) or '0'}}};")
-    cx.line(f"launch.report({site}, block, shown);")
+    cx.report(site, pointers, extents)
     return site
 
 
@@ -128,15 +135,24 @@ class _Seen:
     dtype: DType
     map: ViewMap | None
 
+    def extent(self) -> tuple[int, int]:
+        """Where its bytes begin, from the address on, and how many they are."""
+        if self.map is None:
+            return 0, self.dtype.itemsize
+        if not self.map.size:
+            return 0, 0
+        low, high = self.map.bounds()
+        return low * self.dtype.itemsize, (high - low + 1) * self.dtype.itemsize
+
     def read(self, address: int) -> Any:
         stored = np.dtype(np.uint16) if self.dtype is bfloat16 else self.dtype.numpy
         if self.map is None:
             return from_memory(np.frombuffer(ctypes.string_at(address, stored.itemsize), stored), self.dtype)[0]
-        if not self.map.size:
+        start, size = self.extent()
+        if not size:
             return np.zeros(self.map.shape, self.dtype.numpy)
-        low, high = self.map.bounds()
-        data = ctypes.string_at(address + low * stored.itemsize, (high - low + 1) * stored.itemsize)
-        return from_memory(np.frombuffer(data, stored), self.dtype)[numbers(self.map, -low)]
+        data = ctypes.string_at(address + start, size)
+        return from_memory(np.frombuffer(data, stored), self.dtype)[numbers(self.map, -start // stored.itemsize)]
 
 
 def _read(address: int, shown: Sequence[_Seen]) -> list[Any]:
@@ -156,14 +172,29 @@ def _pieces(value: Any, operands: list[Any]) -> list[str | Shown]:
         first = len(operands)
         operands += value.values
         return [p if isinstance(p, str) else replace(p, index=p.index + first) for p in value.template.pieces]
-    if isinstance(value, tuple | list):
-        inner = [_pieces(item, operands) if not isinstance(item, str) else [repr(item)] for item in value]
-        last = [","] if isinstance(value, tuple) and len(value) == 1 else []
-        joined = [piece for index, item in enumerate(inner) for piece in ([", "] if index else []) + item]
-        return ["(" if isinstance(value, tuple) else "[", *joined, *last, ")" if isinstance(value, tuple) else "]"]
+    if isinstance(value, _CONTAINERS):
+        return _container(value, operands)
     if isinstance(value, Array):
         raise KernelTypeError(f"{describe(value)} cannot be printed as a whole; print elements or a tile of it")
     return [str(value)]
+
+
+_CONTAINERS = (tuple, list, dict)
+
+
+def _container(value: Any, operands: list[Any]) -> list[str | Shown]:
+    """A tuple, list or dict, as Python shows it."""
+    names = getattr(value, "_fields", None)
+    keys = [f"{name}=" for name in names] if names else []
+    first, last = ("[", "]") if isinstance(value, list) else (f"{type(value).__name__ if names else ''}(", ")")
+    if isinstance(value, dict):
+        first, last, keys = "{", "}", [f"{key!r}: " for key in value]
+    items = [*value.values()] if isinstance(value, dict) else [*value]
+    pieces: list[str | Shown] = [first]
+    for index, item in enumerate(items):
+        pieces += [", " if index else "", keys[index] if keys else ""]
+        pieces += [repr(item)] if isinstance(item, str) else _pieces(item, operands)
+    return [*pieces, "," if first == "(" and len(items) == 1 else "", last]
 
 
 _CONVERT: dict[int, Callable[[Any], Any]] = {-1: lambda value: value, ord("s"): str, ord("r"): repr, ord("a"): ascii}
@@ -184,6 +215,10 @@ def make_text(*parts: Any) -> Any:
             _check_spec(value, spec, conversion != -1)
             pieces.append(Shown(len(operands), spec, conversion != -1))
             operands.append(value)
+        elif isinstance(value, _CONTAINERS):
+            if spec or conversion == ord("a"):
+                raise KernelTypeError(f"{describe(value)} takes no format in a kernel; format its elements")
+            pieces += _container(value, operands)
         elif isinstance(value, Text):
             raise KernelTypeError("an f-string with run-time values cannot stand in another; write it out there")
         else:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.builtins.stepwise import map_stepwise, runs_at_once
+from tilekit.builtins.stepwise import map_stepwise, runs_at_once, steps
 from tilekit.errors import KernelTypeError, KernelValueError, operand
 from tilekit.ir.builtin import Builtin, builtin
 from tilekit.ir.context import active, building
@@ -21,7 +21,7 @@ __all__ = ["tile_map"]
 GROUP = "Tile math"
 
 
-@builtin(cooperative=True, reuses=("args",))
+@builtin(cooperative=True, reuses=("args",), by_element=True)
 def map_elements(args: Tiles, branches: bool = False) -> Tile:
     """Run a block for each element of the tiles among ``args``; scalars are the same for all."""
 
@@ -68,7 +68,7 @@ def _adjoint(cx: Any, grad: Any, value: Any, branches: bool) -> dict[str, Any]:
     def gradient(position: int) -> Any:
         block, needed = cx.reverse_element_block(position)
         data = (*(datum(value("args", i)) for i in needed), grad.read())
-        found = map_elements.record({"args": data}, {"branches": any(op.blocks for op in block.ops)}, (block,))
+        found = map_elements.record({"args": data}, {"branches": steps(block)}, (block,))
         return found if isinstance(args[position].type, TileType) else cx.sum(found)
 
     return {"args": tuple(partial(gradient, position) for position in range(len(args)))}
@@ -109,8 +109,7 @@ def map_function(op: Callable[..., Any], *args: Any) -> Any:
     else:
         block = renew(block)
     operands = tuple(arg.read() if isinstance(arg, Tile) else arg.datum for arg in held.values())
-    branches = any(op.blocks for op in block.ops)
-    return map_elements.record({"args": operands}, {"branches": branches}, (block,))
+    return map_elements.record({"args": operands}, {"branches": steps(block)}, (block,))
 
 
 def _trace_element(op: Callable[..., Any], args: tuple[Any, ...], held: dict[int, Any]) -> Block:

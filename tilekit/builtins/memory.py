@@ -52,7 +52,7 @@ def windows(array: np.ndarray[Any, Any], shape: tuple[int, ...], offset: tuple[A
     return tuple(inside), tuple(part)
 
 
-@builtin(group=GROUP, reads=("a",), cooperative=True)
+@builtin(group=GROUP, reads=("a",), cooperative=True, by_element=True)
 def tile_load(
     a: Array,
     shape: Shape,
@@ -108,7 +108,12 @@ def _load_emit(cx: Any, results: Any, a: str, shape: tuple[int, ...], offset: tu
     tile = cx.tile(results[0])
     with cx.braces():
         cx.line(f"const tk::i64 at[] = {{{', '.join(emitted_offset(offset, types['offset'], len(shape)))}}};")
-        cx.line(f"tk::load<{tile.element}, {', '.join(map(str, shape))}>(team, {tile.pointer}, {a}, at);")
+        dims = ", ".join(map(str, shape))
+        if (held := tile.layout) is not None:
+            call = f"tk::load_registers<{tile.element}, {held.threads}, {held.vector}, {dims}>"
+            cx.line(f"{call}(team.rank(), {tile.pointer}, {a}, at);")
+        else:
+            cx.line(f"tk::load<{tile.element}, {dims}>(team, {tile.pointer}, {a}, at);")
 
 
 @tile_load.adjoint
@@ -117,7 +122,7 @@ def _load_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
     return {}
 
 
-@builtin(group=GROUP, writes=("a",), cooperative=True, side_effect=True)
+@builtin(group=GROUP, writes=("a",), cooperative=True, side_effect=True, by_element=True)
 def tile_store(
     a: Array,
     t: Tile,
@@ -167,7 +172,10 @@ def _store_emit(cx: Any, a: str, t: Any, offset: tuple[str, ...], types: Any) ->
     with cx.braces():
         cx.line(f"const tk::i64 at[] = {{{', '.join(emitted_offset(offset, types['offset'], len(t.shape)))}}};")
         dims = ", ".join(map(str, t.shape))
-        if t.dense:
+        if (held := t.layout) is not None:
+            call = f"tk::store_registers<{t.element}, {held.threads}, {held.vector}, {dims}>"
+            cx.line(f"{call}(team.rank(), {t.pointer}, {a}, at);")
+        elif t.dense:
             cx.line(f"tk::store<{t.element}, {dims}>(team, {t.pointer}, {a}, at);")
         else:
             cx.line(f"const tk::i64 steps[] = {{{', '.join(map(str, t.strides))}}};")

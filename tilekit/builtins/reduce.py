@@ -118,9 +118,10 @@ def _emit_native(cx: Any, target: Any, a: Any, axis: int | None, wide: str, func
         cx.line(f"const tk::i64 steps[] = {{{', '.join(map(str, a.strides or (0,)))}}};")
         if axis is None:
             call = f"tk::reduce_all<{a.element}, {wide}, tk::{functor}, {dims}>"
-            cx.line(f"{wide} scratch[tk::kLanes];")
+            cx.shared(wide, "scratch", "tk::kLanes")
             cx.line(f"const {wide} found = {call}(team, {a.pointer}, steps, tk::{functor}{{}}, scratch);")
-            cx.line(f"{target.pointer}[0] = tk::cast<{a.element}>(found);")
+            with cx.leader():
+                cx.line(f"{target.pointer}[0] = tk::cast<{a.element}>(found);")
             return
         rest = list(target.strides) if len(a.shape) > 1 else []
         cx.line(f"const tk::i64 rest[] = {{{', '.join(map(str, (*rest[:axis], 0, *rest[axis:])))}}};")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.builtins.reduce import GROUP as GROUP, LANES, accumulator, axis_in, in_order, reduced
-from tilekit.builtins.stepwise import combine_stepwise, known_data, runs_at_once
+from tilekit.builtins.stepwise import combine_stepwise, known_data, runs_at_once, steps
 from tilekit.builtins.view_shapes import require_tile
 from tilekit.errors import KernelTypeError, TilekitError
 from tilekit.ir.builtin import builtin
@@ -50,7 +50,7 @@ def _reference(t: Any, axis: int | None, branches: bool, blocks: Any, types: Any
 def _emit(cx: Any, results: Any, t: Any, axis: int | None, blocks: tuple[Block, ...]) -> None:
     target = cx.tile(results[0])
     if axis is None or len(t.shape) == 1:
-        with cx.braces():
+        with cx.leader():
             _emit_run(cx, blocks[0], t, t.type.size, lambda e: _numbered(t, e), f"{target.pointer}[0]")
         return
     with cx.each_element(target) as index:
@@ -159,8 +159,7 @@ def tile_reduce(op: Callable[..., Any], t: Tile, axis: int | None = None) -> Til
             if not error.undecided or not runs_at_once():
                 raise
             return _stepwise(function, wide, t, along)
-        branches = any(inner.blocks for inner in block.ops)
-        return reduce_elements.record({"t": t.read()}, {"axis": along, "branches": branches}, (block,))  # type: ignore[no-any-return]
+        return reduce_elements.record({"t": t.read()}, {"axis": along, "branches": steps(block)}, (block,))  # type: ignore[no-any-return]
     except TilekitError as error:
         raise fail(error) from error.__cause__
 

@@ -193,7 +193,7 @@ def _write_ignores() -> tuple[str, ...]:
     return ("base",)
 
 
-@builtin()
+@builtin(may_fail=True)
 def axis_index(index: Scalar, extent: int, span: int, wrap: bool, axis: int, text: str) -> Scalar:
     """A run-time index of an axis, counted from its end where it is negative and ``wrap``.
 
@@ -271,8 +271,8 @@ def _add_reference(base: Any, value: Any, offset: Any, map: ViewMap) -> Any:
 def _add_emit(cx: Any, results: Any, base: Any, value: str, offset: str | None, map: ViewMap) -> None:
     target = cx.tile(results[0])
     cx.copy_tiles([(target, base)])
-    element = cx.viewed(target, map, offset).at(())
-    cx.line(f"{element} = tk::add({element}, {value});")
+    with cx.leader():
+        cx.add_to(cx.viewed(target, map, offset).at(()), value)
 
 
 @element_add.adjoint

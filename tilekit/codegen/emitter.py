@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from tilekit.codegen.refs import ElementIndex, Site, TileRef
 from tilekit.codegen.storage import Buffer, Storage, round_up
 from tilekit.codegen.target import Target
 from tilekit.codegen.text import const_literal, cpp_type
@@ -19,54 +19,6 @@ COORDINATES = ("c0", "c1", "c2", "c3")
 """What the coordinates of a block or point are called."""
 _ON_STACK = 256
 """Bytes of a tile up to which a copy for a moment lies on the stack, where the compiler may keep it in registers."""
-
-
-@dataclass(frozen=True)
-class TileRef:
-    """A tile as emit rules see it: a pointer to its first element and the element strides from there."""
-
-    pointer: str
-    type: TileType
-    map: ViewMap
-    buffer: Buffer
-
-    @property
-    def element(self) -> str:
-        return cpp_type(self.type.dtype)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.type.shape
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return self.map.strides
-
-    @property
-    def dense(self) -> bool:
-        return self.map.is_dense()
-
-    def at(self, index: Sequence[str]) -> str:
-        """The element with these index expressions."""
-        terms = [
-            name if stride == 1 else f"{name} * {stride}"
-            for name, stride, extent in zip(index, self.strides, self.shape, strict=True)
-            if stride and extent > 1
-        ]
-        return f"{self.pointer}[{' + '.join(terms) or '0'}]"
-
-
-@dataclass(frozen=True)
-class Site:
-    """A place in a kernel that can report: a check with its message, or a print with what it shows.
-
-    ``text`` is the message, with ``{index}``, ``{extent}`` and ``{axis}`` for what the kernel recorded, or empty for a
-    print; ``render`` makes a print's text, or the whole message, from the address of its values.
-    """
-
-    text: str
-    location: Location | None
-    render: Any = None
 
 
 class Emitter:
@@ -130,10 +82,10 @@ class Emitter:
         self.lines.append(f'#line {location.line} "{file}"')
         self._line = location
 
-    def site(self, text: str, render: Any = None) -> int:
+    def site(self, text: str, render: Any = None, extents: tuple[tuple[int, int], ...] = ()) -> int:
         """Number a place that can report."""
         location = self.op.location if self.op is not None else None
-        self.sites.append(Site(text, location, render))
+        self.sites.append(Site(text, location, render, extents))
         return len(self.sites) - 1
 
     # Values.
@@ -156,10 +108,24 @@ class Emitter:
         if found is None:
             assert isinstance(value.type, TileType)
             buffer = self.storage.buffers[value]
-            pointer = f"t{buffer.offset}_{value.type.dtype.short}"
+            pointer = self.buffer_name(buffer)
             found = TileRef(pointer, value.type, ViewMap.identity(value.type.shape), buffer)
             self.tiles[value] = found
         return found
+
+    def buffer_name(self, buffer: Buffer) -> str:
+        """What the code calls the memory of a tile."""
+        return f"t{buffer.offset}_{buffer.type.dtype.short}"
+
+    def declare_buffers(self) -> None:
+        """Name the memory of every tile in the arena."""
+        for buffer in sorted(set(self.storage.buffers.values()), key=lambda b: (b.offset, b.type.dtype.short)):
+            if buffer.offset < 0:
+                continue
+            element = cpp_type(buffer.type.dtype)
+            text = f"{element}* const {self.buffer_name(buffer)} = ({element}*)(arena + {buffer.offset});"
+            if "    " + text not in self.lines:
+                self.line(text)
 
     def define(self, value: Value, expression: str | None = None) -> str:
         """Name a scalar or array value; with an expression, declare a constant of that name."""
@@ -196,12 +162,19 @@ class Emitter:
         outer, self.op = self.op, op
         operands = {name: self.name(operand) for name, operand in op.operands.items()}
         self._operands = operands
-        found = op.builtin.apply(
-            "emit", operands, op.attrs, cx=self, results=op.results, blocks=op.blocks, types=op.types()
-        )
+        self.emit_op(op, operands)
+        self.op = outer
+
+    def emit_op(self, op: Op, operands: dict[str, Any]) -> None:
+        """Write an op, and name its result if that is an expression."""
+        found = self.written(op, operands)
         if isinstance(found, str):
             self.define(op.results[0], found)
-        self.op = outer
+
+    def written(self, op: Op, operands: dict[str, Any]) -> Any:
+        """Let the op's ``emit`` rule write its lines; the expression of its result, if it gives one."""
+        given = {"cx": self, "results": op.results, "blocks": op.blocks, "types": op.types()}
+        return op.builtin.apply("emit", operands, op.attrs, **given)
 
     def native_call(self) -> str:
         """The call of the native function that is named like the op."""
@@ -245,16 +218,16 @@ class Emitter:
     # Carried state.
 
     def declare_results(self, results: Sequence[Value]) -> None:
-        """Variables for the scalar results of a region that its blocks assign."""
+        """Variables for the numbers and arrays that the blocks of a region assign."""
         for value in results:
-            if isinstance(value.type, ScalarType):
+            if not isinstance(value.type, TileType):
                 self.line(f"{self.cpp(value.type)} {self.define(value)}{{}};")
 
     def carry(self, results: Sequence[Value], params: Sequence[Value], init: Sequence[Any]) -> None:
         """Declare a loop's variables with their first values; results are read from the same variables."""
         moves = []
         for result, param, first in zip(results, params, init, strict=True):
-            if isinstance(param.type, ScalarType):
+            if not isinstance(param.type, TileType):
                 name = self.define(param)
                 self.line(f"{self.cpp(param.type)} {name} = {first};")
                 self.scalars[result] = name
@@ -295,29 +268,59 @@ class Emitter:
         end = self.storage.size
         for to, source in needed:
             if any(written.buffer.overlaps(source.buffer) for written, _ in needed):
-                saved = self.fresh("saved")
-                bytes = source.type.size * source.type.dtype.itemsize
-                if bytes <= _ON_STACK:
-                    self.line(f"{source.element} {saved}[{source.type.size}];")
-                else:
-                    self.line(f"{source.element}* const {saved} = ({source.element}*)(arena + {end});")
-                    end += round_up(bytes)
-                copy = TileRef(saved, source.type, ViewMap.identity(source.shape), Buffer(source.type, -1))
+                copy, size = self.temporary(source, end)
+                end += size
                 self.copy(copy, source)
                 source = copy
             ready.append((to, source))
         self.arena = max(self.arena, end)
+        self.saved_all(len(ready) > 0 and any(source.buffer.offset < 0 for _, source in ready))
         for to, source in ready:
             self.copy(to, source)
 
+    def saved_all(self, some: bool) -> None:
+        """All copies for a moment are made, if there are any; their originals may be overwritten now."""
+
+    def temporary(self, source: TileRef, end: int) -> tuple[TileRef, int]:
+        """A place for a copy of a tile for a moment, and how many bytes it takes from the arena's end on."""
+        saved = self.fresh("saved")
+        size = source.type.size * source.type.dtype.itemsize
+        if size <= _ON_STACK:
+            self.line(f"{source.element} {saved}[{source.type.size}];")
+            size = 0
+        else:
+            self.line(f"{source.element}* const {saved} = ({source.element}*)(arena + {end});")
+        return TileRef(saved, source.type, ViewMap.identity(source.shape), Buffer(source.type, -1)), round_up(size)
+
     def copy(self, to: TileRef, source: TileRef) -> None:
-        with self.each_element(to) as index:
+        with self.each_element(to, source) as index:
             self.line(f"{to.at(index)} = {source.at(index)};")
 
+    # What a block's threads share.
+
     @contextmanager
-    def each_element(self, out: TileRef) -> Iterator[list[str]]:
-        """A cooperative loop over a tile's elements; yields the index expressions."""
-        index = [self.fresh("i") for _ in out.shape]
+    def leader(self) -> Iterator[None]:
+        """What is emitted inside is done once, by one of the threads that run the op."""
+        with self.braces():
+            yield
+
+    def shared(self, dtype: str, name: str, count: str) -> None:
+        """Declare an array that the threads of the block share."""
+        self.line(f"{dtype} {name}[{count}];")
+
+    def add_to(self, element: str, value: str) -> None:
+        """Add to an element of a tile, which other lanes may do as well."""
+        self.line(f"{element} = tk::add({element}, {value});")
+
+    def report(self, site: int, pointers: Sequence[str], extents: Sequence[tuple[int, int]]) -> None:
+        """Hand values to Python: of each a pointer, where its bytes begin from there, and how many they are."""
+        self.line(f"const void* const shown[] = {{{', '.join(pointers) or '0'}}};")
+        self.line(f"launch.report({site}, block, shown);")
+
+    @contextmanager
+    def each_element(self, out: TileRef, *others: TileRef) -> Iterator[ElementIndex]:
+        """A cooperative loop over the elements of tiles of one shape; yields the index expressions."""
+        index = ElementIndex(self.fresh("i") for _ in out.shape)
         for name, extent in zip(index, out.shape, strict=True):
             self.line(f"for (int {name} = 0; {name} < {extent}; ++{name}) {{")
             self.depth += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tilekit.codegen.layout import Blocked
 from tilekit.ir.core import Value
 from tilekit.ir.types import TileType
 
@@ -19,10 +20,12 @@ def round_up(size: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """Memory for tiles of one type; ``offset`` in bytes from the start of the arena."""
+    """Memory for tiles of one type; ``offset`` in bytes from the start of the arena, or -1 for a place outside it."""
 
     type: TileType
     offset: int
+    layout: Blocked | None = None
+    """How threads hold the elements in registers, where they do."""
 
     @property
     def size(self) -> int:

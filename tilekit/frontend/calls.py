@@ -28,6 +28,7 @@ from tilekit.errors import (
 )
 from tilekit.frontend import joins
 from tilekit.frontend.messages import suggestion
+from tilekit.frontend.reads import as_python, has_name, read_by_name, recorder
 from tilekit.frontend.source import Source, compile_tree, is_registered, locate, read_source, register_code
 from tilekit.frontend.syntax import FACTORY, closure_names, rewrite_function
 from tilekit.ir.builtin import REGISTRY, Builtin
@@ -76,6 +77,8 @@ def resolve_call(function: Any) -> Any:
         return ignored_breakpoint
     if function is type or function is isinstance:
         return dtype_or_class if function is type else is_instance
+    if function is getattr or function is hasattr:
+        return read_by_name if function is getattr else has_name
     try:
         if function in _PYTHON:
             return python_function(function)
@@ -131,7 +134,7 @@ def _foreign(function: Any, root: str) -> Any:
             return function
         return functools.partial(inlined(function.__func__), function.__self__)
     called = call_of(function)
-    return function if called is None else functools.partial(inlined(called), function)
+    return as_python(function) if called is None else functools.partial(inlined(called), function)
 
 
 def call_of(value: Any) -> FunctionType | None:
@@ -364,7 +367,7 @@ def inlined(function: FunctionType) -> Callable[..., Any]:
         except (KernelSyntaxError, SyntaxError) as error:
             if any(map(is_traced, args)) or any(map(is_traced, kwargs.values())):
                 raise error if isinstance(error, TilekitError) else KernelSyntaxError(str(error)) from None
-            return function(*args, **kwargs)
+            return as_python(function)(*args, **kwargs)
         stack = _inlining.codes
         if stack.count(function.__code__) >= MAX_DEPTH or len(stack) > 4 * MAX_DEPTH:
             raise fail(
@@ -372,6 +375,9 @@ def inlined(function: FunctionType) -> Callable[..., Any]:
                     f"{function.__name__!r} calls itself without end; kernels cannot recurse on run-time values"
                 )
             )
+        hears = recorder()
+        if hears is not None:
+            hears.inlines(function)
         stack.append(function.__code__)
         try:
             with joins.entering():

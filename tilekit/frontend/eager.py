@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.config import config
 from tilekit.errors import KernelSyntaxError
 from tilekit.frontend.calls import Rewritten, is_breakpoint, resolve_call, rewritten
 from tilekit.frontend.eager_syntax import Place, rewrite_eagerly
@@ -30,11 +31,12 @@ from tilekit.ir.types import ScalarType, Type
 class Forms:
     """The eager forms of one kernel and its helpers, with the joins that tracing found.
 
-    ``apart`` tells where lanes may take different ways.
+    ``apart`` tells where lanes may take different ways; loops are unrolled as they were when the kernel was traced.
     """
 
-    def __init__(self, joins: Joins, apart: frozenset[Place] = frozenset()) -> None:
+    def __init__(self, joins: Joins, apart: frozenset[Place] = frozenset(), max_unroll: int | None = None) -> None:
         self.joins = joins
+        self.max_unroll = config.max_unroll if max_unroll is None else max_unroll
         self.apart = apart
         self._forms: dict[tuple[int, int], Rewritten] = {}
 
@@ -120,6 +122,9 @@ class Running(Tracing):
         return value
 
     # Loops.
+
+    def max_unroll(self) -> int:
+        return self.forms.max_unroll
 
     def iterate(self, items: Any, site: Site, jumps: bool) -> Iterator[Any]:
         """What a loop goes through; ``jumps`` where a ``break`` or ``return`` may leave it."""

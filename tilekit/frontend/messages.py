@@ -12,6 +12,7 @@ import difflib
 import linecache
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from types import ModuleType, TracebackType
 from typing import Any, TypeGuard
 
@@ -41,6 +42,7 @@ _TRANSLATED: dict[type[BaseException], type[TilekitError]] = {
     RecursionError: KernelNotImplementedError,
 }
 _KINDS = {"Scalar": "a number", "Tile": "a tile", "Array": "an array", "Tid": "a number", "NoneType": "None"}
+_IN_TEXT = {"Scalar": "a run-time number", "Text": "a text with run-time values"}
 _LONGEST = 40
 
 
@@ -59,6 +61,8 @@ def translate(error: BaseException, dropped: dict[str, str] | None = None) -> Ba
     found = next((_TRANSLATED[kind] for kind in type(error).__mro__ if kind in _TRANSLATED), None)
     if found is None or place is None:
         return error
+    if isinstance(error, AttributeError):
+        place = _narrowed(place, error.name)
     return found(_message(error, place, dropped or {}), place)
 
 
@@ -96,6 +100,16 @@ def node_at(place: Location) -> ast.AST | None:
         if ends_so and getattr(node, "col_offset", -1) == place.column:
             return node
     return None
+
+
+def _narrowed(place: Location, attribute: str | None) -> Location:
+    """The part of a chain of attributes and subscripts that ends with the attribute, for a place of the whole chain."""
+    node = node_at(place)
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        if isinstance(node, ast.Attribute) and node.attr == attribute and node.end_lineno == place.line:
+            return replace(place, end_column=node.end_col_offset or 0)
+        node = node.value
+    return place
 
 
 def function_at(place: Location) -> ast.FunctionDef | ast.Lambda | None:
@@ -150,11 +164,14 @@ def _is_literal(value: ast.expr) -> bool:
 
 
 def _arguments(node: ast.AST | None, builtin: Any) -> Iterator[tuple[str, ast.expr]]:
-    """The parameters of a builtin with what stands for them."""
+    """The parameters of a builtin with what stands for them; none where the call does not give one for each."""
     pairs: list[tuple[str, ast.expr]] = []
     if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == builtin.name:
         pairs = list(zip(builtin.signature.parameters, node.args, strict=False))
         pairs += [(keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg]
+        needed = {name for name, p in builtin.signature.parameters.items() if p.default is p.empty}
+        several = len(node.args) > len(builtin.signature.parameters) or needed - {name for name, _ in pairs}
+        pairs = [] if several or any(isinstance(value, ast.Starred) for value in node.args) else pairs
     elif isinstance(node, ast.BinOp):
         pairs = list(zip(builtin.operand_names, (node.left, node.right), strict=False))
     elif isinstance(node, ast.Compare):
@@ -261,6 +278,9 @@ _BINARY = re.compile(r"unsupported operand type\(s\) for (\S+): '(\w+)' and '(\w
 _COMPARED = re.compile(r"'(\S+)' not supported between instances of '(\w+)' and '(\w+)'")
 _UNARY = re.compile(r"bad operand type for unary (\S+): '(\w+)'")
 _OBJECT = re.compile(r"'(\w+)' object (is not subscriptable|is not callable|is not iterable|does not support .*)")
+_CALLED = re.compile(r"([\w.<>]+)\(\) ((?:takes|missing|got) .*)")
+_FORMAT = re.compile(r"(%\w) format: .*, not (?:Scalar|Tile|Array|Text)$")
+_CLASS = re.compile(r"""['"]?\b(Scalar|Tile|Array|Text)\b['"]?""")
 _UNPACKED = re.compile(r"cannot unpack non-iterable (\w+) object")
 
 
@@ -277,7 +297,12 @@ def _python_message(text: str, place: Location) -> str:
         return f"{subject} is {_kind(match[1])}, which {match[2]}"
     if match := _UNPACKED.match(text):
         return f"{_kind(match[1])} cannot be unpacked into several names"
-    return text
+    if match := _CALLED.match(text):  # a lambda without parameters has the name of the kernel around it
+        name = match[1].rpartition(".")[2]
+        return f"{'the lambda' if name in ('<lambda>', place.function) else f'{name}()'} {match[2]}"
+    if match := _FORMAT.match(text):
+        return f"the format {match[1]} takes no run-time value; print(...) takes them as arguments"
+    return _CLASS.sub(lambda found: _IN_TEXT.get(found[1]) or _kind(found[1]), text)
 
 
 def _kind(name: str) -> str:

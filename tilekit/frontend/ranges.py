@@ -34,6 +34,9 @@ class Range:
             raise fail(KernelTypeError("a range with run-time bounds can only be the subject of a 'for' loop"))
         return known
 
+    def __repr__(self) -> str:
+        return repr(self._known())
+
     def __iter__(self) -> Any:
         return iter(self._known())
 

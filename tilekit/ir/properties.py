@@ -29,6 +29,8 @@ class Properties:
     """Array operands that are updated atomically."""
     side_effect: bool = False
     """It does more than yield its results, so it is never dropped."""
+    may_fail: bool = False
+    """It reports what is outside an array or tile, so it runs although nothing uses its result."""
     ordered: bool = False
     """Blocks that run it must run in order, as for printing."""
     lane: bool = False
@@ -49,5 +51,7 @@ class Properties:
     """A region whose results are what its blocks yield, one by one."""
     moves: tuple[str, ...] = ()
     """Operands of whose elements the result is made, without looking at them."""
+    by_element: bool = False
+    """Its tiles are read and written element by element, so that threads may hold them in registers."""
     uninitialized: bool = False
     """The result holds nothing yet: reading it before a write is an error."""

@@ -46,6 +46,14 @@
 #define TK_UNROLL _Pragma("GCC unroll 64")
 #define TK_UNROLL_BY(n)
 #endif
+// Stands at the head of each loop that a kernel runs. g++ (12.2 at least) vectorises integers that such a loop steps by
+// one amount, as in x += 3; y += 3, and then takes one for the other. It leaves a loop with an asm alone, and vectorises
+// the loops inside and the straight code.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(TK_CUDA)
+#define TK_ITERATION asm volatile("")
+#else
+#define TK_ITERATION (void)0
+#endif
 
 // 1 where a fused multiply-add is one instruction; elsewhere fma() computes the same bits, slowly.
 #if defined(TK_CUDA) || defined(__FMA__) || defined(__aarch64__) || defined(__ARM_FEATURE_FMA)

@@ -167,7 +167,7 @@ TK_FN f64 atan2(f64 y, f64 x)
     const bool same = (ax == infinity() && ay == infinity()) || (ax == 0 && ay == 0);
     const f64 q = same ? (ax == 0 ? 0.0 : 1.0) : ay / ax;
     const f64 t = atan(q);
-    const bool left = bit_cast<u64>(x) >> 63;
+    const bool left = bit_cast<u64>(x) >> 63 && q != infinity();  // on the y axis t is half of pi from both sides
     const f64 r = left ? 2.0 * kPio2Hi - (t - 2.0 * kPio2Lo) : t;
     return x != x || y != y ? quiet_nan() : copysign(r, y);
 }

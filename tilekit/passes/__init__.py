@@ -8,6 +8,7 @@ from tilekit.codegen.storage import Storage
 from tilekit.codegen.target import Target
 from tilekit.ir.core import Function
 from tilekit.ir.verify import verify
+from tilekit.passes.assign_layouts import assign_layouts
 from tilekit.passes.assign_storage import assign_storage
 from tilekit.passes.check_initialized import check_initialized
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
@@ -36,4 +37,4 @@ def run_pipeline(fn: Function, target: Target, observe: Observer = lambda name, 
         verify(fn)
         observe(run.__name__, fn)
     issue_warnings(fn, target)
-    return fn, assign_storage(fn)
+    return fn, assign_storage(fn, assign_layouts(fn, target))

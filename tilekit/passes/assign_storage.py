@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from tilekit.codegen.layout import Blocked
 from tilekit.codegen.storage import Buffer, Storage, round_up
 from tilekit.ir.core import Function, Op, Value, leaves, walk
 from tilekit.ir.types import TileType
 from tilekit.passes.liveness import Liveness
 
 
-def assign_storage(fn: Function) -> Storage:
-    """Buffers for the tiles of a function, laid out in one arena."""
+def assign_storage(fn: Function, layouts: Mapping[Value, Blocked] | None = None) -> Storage:
+    """Buffers for the tiles of a function: in one arena, or where they have a layout, in registers."""
     liveness = Liveness(fn)
-    classes = _Classes(liveness)
+    classes = _Classes(liveness, layouts or {})
     ops = list(walk(fn.body))
     for op in ops:
         for value in (*op.results, *(param for block in op.blocks for param in block.params)):
             if isinstance(value.type, TileType) and not op.builtin.view:
                 classes.add(value)
     for op in ops:
-        for a, b in _must_share(op):
+        for a, b in must_share(op):
             classes.join(a, b)
     for op in ops:
         for first, second in _may_share(op):
@@ -40,7 +41,7 @@ def _keep_apart(op: Op, classes: _Classes, liveness: Liveness) -> None:
                     liveness.conflict(operand, (result,))
 
 
-def _must_share(op: Op) -> Iterator[tuple[Value, Value]]:
+def must_share(op: Op) -> Iterator[tuple[Value, Value]]:
     """A loop's parameters and results are one variable."""
     for block in op.blocks:
         carried = block.params[len(block.params) - len(op.results) :] if block.params else ()
@@ -68,8 +69,9 @@ def _may_share(op: Op) -> Iterator[tuple[object, object]]:
 class _Classes:
     """Sets of values that share one buffer."""
 
-    def __init__(self, liveness: Liveness) -> None:
+    def __init__(self, liveness: Liveness, layouts: Mapping[Value, Blocked]) -> None:
         self.liveness = liveness
+        self.layouts = layouts
         self.of: dict[Value, list[Value]] = {}
 
     def add(self, value: Value) -> None:
@@ -88,7 +90,8 @@ class _Classes:
 
     def try_join(self, a: Value, b: Value) -> None:
         first, second = self.of[a], self.of[b]
-        if first is not second and a.type == b.type and not self.conflicts(first, second):
+        alike = a.type == b.type and self.layouts.get(a) == self.layouts.get(b)
+        if first is not second and alike and not self.conflicts(first, second):
             self.join(a, b)
 
     def all(self) -> list[list[Value]]:
@@ -102,6 +105,10 @@ def _layout(classes: _Classes) -> Storage:
     buffers: dict[Value, Buffer] = {}
     end = 0
     for members in sorted(classes.all(), key=lambda m: -_bytes(m)):
+        layout = classes.layouts.get(members[0])
+        if layout is not None:
+            buffers.update(dict.fromkeys(members, Buffer(members[0].type, -1, layout)))  # type: ignore[arg-type]
+            continue
         size = _bytes(members)
         taken = sorted(
             (buffer.offset, buffer.offset + round_up(buffer.size))

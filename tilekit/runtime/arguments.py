@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from tilekit.ir.interpret import to_memory
 from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, dtype_named, find_dtype, to_numpy_scalar
 from tilekit.runtime.array_view import ArrayView, self_overlapping
-from tilekit.runtime.arrays import view_of
+from tilekit.runtime.arrays import library_of, view_of
 
 _LARGEST = 3.4028234e38
 
@@ -49,8 +50,21 @@ def parameters_of(kernel: Kernel) -> list[Parameter]:
     return found
 
 
-def bind(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple[tuple[Entry, ...], list[Any], Any]:
-    """The key, the values to pack and the device of a launch's arguments.
+class Bound(NamedTuple):
+    """The arguments of a launch."""
+
+    entries: tuple[Entry, ...]
+    """What the specialisation key knows of each."""
+    values: list[Any]
+    """What is packed: pointers, shapes, strides and numbers in order."""
+    device: str | None
+    """Where the arrays are; None where there is none."""
+    views: list[ArrayView]
+    """The arrays that were given, in order."""
+
+
+def bind(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> Bound:
+    """A launch's arguments, checked against the kernel's parameters.
 
     Raises:
         KernelTypeError, KernelValueError: their number, kind, dtype, rank, device or memory does not fit.
@@ -59,6 +73,7 @@ def bind(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple
     given, first_output = _given(kernel, inputs, outputs), len(inputs)
     entries: list[Entry] = []
     values: list[Any] = []
+    views: list[ArrayView] = []
     device: str | None = None
     index = 0
     try:
@@ -76,6 +91,7 @@ def bind(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple
                     if index >= first_output:
                         check_output(view)
                     values += (view.pointer, *view.shape, *view.strides)
+                    views.append(view)
                     if device != view.device:
                         if device is not None:
                             raise KernelValueError(f"is on {view.device}, other arguments on {device}")
@@ -85,7 +101,7 @@ def bind(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple
             index += 1
     except TilekitError as error:
         raise _of_argument(kernel, parameters[index], error) from error.__cause__
-    return tuple(entries), values, device
+    return Bound(tuple(entries), values, device, views)
 
 
 def _given(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
@@ -117,18 +133,28 @@ def _generic(parameter: Parameter, view: ArrayView) -> Entry:
     return view.dtype.name, len(view.shape)
 
 
-def check_written(kernel: Kernel, written: Collection[str], inputs: Sequence[Any]) -> None:
-    """Refuse arrays that were given as inputs but are written, where they must not be.
+def check_written(
+    kernel: Kernel, entries: Sequence[Entry], positions: Sequence[int], views: Sequence[ArrayView]
+) -> None:
+    """Refuse arrays that are written, where they must not be; ``positions`` are theirs among the ``views``.
 
     Raises:
         KernelValueError: as :func:`check_output`.
     """
-    for parameter, value in zip(parameters_of(kernel), inputs, strict=False):
-        if parameter.name in written:
-            try:
-                check_output(view_of(value), "is written by the kernel")
-            except KernelValueError as error:
-                raise _of_argument(kernel, parameter, error) from None
+    for position in positions:
+        try:
+            check_output(views[position], "is written by the kernel")
+        except KernelValueError as error:
+            arrays = [p for p, entry in zip(parameters_of(kernel), entries, strict=True) if isinstance(entry, tuple)]
+            raise _of_argument(kernel, arrays[position], error) from None
+
+
+def mark_written(positions: Sequence[int], views: Sequence[ArrayView]) -> None:
+    """Tell PyTorch which tensors were written, so that its autograd notices where one was saved for backward."""
+    for position in positions:
+        tensor = views[position].owner
+        if library_of.get(type(tensor)) == "torch":
+            sys.modules["torch"].autograd.graph.increment_version(tensor)
 
 
 def _of_argument(kernel: Kernel, parameter: Parameter, error: TilekitError) -> TilekitError:

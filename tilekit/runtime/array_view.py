@@ -66,6 +66,17 @@ class ArrayView:
         return f"ArrayView({self.dtype}, {place}{suffix})"
 
 
+class StreamView(ArrayView):
+    """The view of an array whose library said on which stream it was written last."""
+
+    __slots__ = ("stream",)
+
+    def __init__(self, view: ArrayView, stream: int) -> None:
+        super().__init__(view.pointer, view.shape, view.strides, view.dtype, view.device, view.readonly, view.owner)
+        self.stream = stream
+        """The driver's handle of the stream."""
+
+
 def byte_range(view: ArrayView) -> tuple[int, int]:
     """The first byte of the view and the one after its last; equal where it has no element."""
     low, high = _reach(view.shape, view.strides, view.dtype.bits >> 3)

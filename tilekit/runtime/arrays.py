@@ -30,6 +30,8 @@ __all__ = ["AlignmentClass", "ArrayView", "alignment_class", "byte_range", "over
 Converter = Callable[[Any], ArrayView]
 
 _converters: dict[type, Converter] = {}
+library_of: dict[type, str] = {}
+"""The library of each type of array seen so far: ``"torch"``, ``"cupy"`` or ``"warp"``."""
 _warp_dtypes: dict[Any, DType] = {}
 _numpy_dtypes: dict[Any, DType] = {}
 _torch_dtypes: dict[Any, DType] = {}
@@ -39,8 +41,8 @@ _torch_devices: dict[Any, str] = {}
 def view_of(array: Any) -> ArrayView:
     """The view of an array of any library, without copying.
 
-    Takes Warp, NumPy, PyTorch and CuPy arrays and what has ``__cuda_array_interface__``, ``__array_interface__`` or, in
-    host memory, ``__dlpack__``; 1 dimension or more, any strides, every dtype of tilekit.
+    Takes Warp, NumPy, PyTorch and CuPy arrays and what has ``__cuda_array_interface__``, ``__array_interface__`` or
+    ``__dlpack__``; 1 dimension or more, any strides, every dtype of tilekit.
 
     Example:
         >>> view_of(np.zeros((2, 3), np.float32)).strides
@@ -49,7 +51,7 @@ def view_of(array: Any) -> ArrayView:
     Raises:
         KernelTypeError: no array, no dimensions, or elements of a dtype, byte order or alignment that kernels cannot
             read. The message has no subject: the caller knows the argument's name.
-        KernelNotImplementedError: vectors, matrices, structs, sparse and indexed arrays, CUDA memory by DLPack only.
+        KernelNotImplementedError: vectors, matrices, structs, sparse and indexed arrays.
     """
     convert = _converters.get(type(array))
     if convert is None:
@@ -68,6 +70,7 @@ def _find_converter(array: Any) -> Converter:
         make = _FAMILIES.get((base.__module__.partition(".")[0], base.__name__))
         if make is not None and convert is None:
             convert = make()
+            library_of[kind] = base.__module__.partition(".")[0]
     if convert is None:
         _refuse(array)
         return _from_protocol

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tilekit.codegen.emitter import Site
+from tilekit.codegen.refs import Site
 from tilekit.errors import (
     KernelAssertionError,
     KernelIndexError,
@@ -67,14 +67,14 @@ def current() -> Fault:
 
 
 def raise_error(fault: Fault, generated: Generated, grid: tuple[int, ...]) -> None:
-    """Raise what a kernel recorded, or what was raised where it called back."""
+    """Raise what a kernel recorded, or what was raised where it called back. ``grid`` is empty where unknown."""
     if fault.error is not None:
         raise fault.error
     record = fault.take()
     site = generated.sites[record.site]
-    where = f"block {_point(record.block, grid)}"
+    where = f"block {_point(record.block, grid)}" if grid else f"block {record.block}, counted row by row,"
     if record.lane:
-        where += f", lane {record.lane}"
+        where += f", lane {record.lane}" if grid else f" lane {record.lane}"
     if site.render is not None:
         message = fault.message
     else:

@@ -25,13 +25,12 @@ from tilekit.ir.interpret import Machine, from_memory
 from tilekit.ir.notices import warn_at
 from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, to_numpy_scalar
 from tilekit.passes import run_pipeline
-from tilekit.passes.activity import written_parameters
+from tilekit.passes.activity import written_positions
 from tilekit.passes.uniformity import Uniformity, runs_lanes
 from tilekit.runtime.arguments import whole_blocks
 from tilekit.runtime.toolchain import REMEDY, find_toolchain
 from tilekit.runtime.turns import Member, Turns
 
-INTERPRET = "interpret"
 _told = False
 
 
@@ -74,7 +73,7 @@ def compile_eager(
     with undebugged(), recording(joins):
         function = kernel.trace(types, form)
         run_pipeline(function, target)
-    return InterpretedKernel(kernel, function, types, form, Forms(joins, _apart(function)))
+    return InterpretedKernel(kernel, function, types, form, Forms(joins, _apart(function), kernel.max_unroll))
 
 
 def _apart(function: Function) -> frozenset[Place]:
@@ -99,8 +98,8 @@ class InterpretedKernel:
         self.types = types
         self.form = form
         self.forms = forms
-        self.writes = written_parameters(function)
-        """The arrays that it may write, by name."""
+        self.written = written_positions(function)
+        """Which of its arrays it may write."""
         self.cooperates = any(op.builtin.cooperative for op in walk(function.body))
         """Whether the lanes of a block do something together."""
 

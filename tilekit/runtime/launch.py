@@ -10,10 +10,15 @@ from typing import Any
 
 from tilekit.config import config
 from tilekit.errors import KernelNotImplementedError, KernelTypeError, KernelValueError
+from tilekit.frontend.guards import GuardedForms
 from tilekit.frontend.kernel import Kernel
+from tilekit.ir.context import LaunchForm
 from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, ScalarType
-from tilekit.runtime.arguments import ByBlockDim, bind, check_written, parameters_of
+from tilekit.runtime.arguments import ByBlockDim, bind, check_written, mark_written, parameters_of
+from tilekit.runtime.array_view import alignment_class
+from tilekit.runtime.arrays import library_of
+from tilekit.runtime.placement import place
 
 __all__ = ["Launch", "launch", "launch_tiled"]
 
@@ -60,25 +65,36 @@ def block_dim_of(block_dim: Any) -> int:
     return found if found > 0 else DEFAULT_BLOCK_DIM
 
 
-_option_keys: dict[int, int] = {}
+class Options:
+    """The options of launches that may change a kernel's code, with the same ``number`` where all are the same."""
+
+    __slots__ = ("number", "values")
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        # Where and on how many threads a kernel runs is asked at every launch.
+        self.values = {name: value for name, value in values.items() if name not in ("device", "num_threads")}
+        self.number = _option_sets.setdefault(tuple(self.values.values()), next(_option_numbers))
+
+
+_options_by_version: dict[int, Options] = {}
 _option_sets: dict[tuple[Any, ...], int] = {}
 _option_numbers = itertools.count()
 
 
-def _options_key() -> int:
-    """A number that is the same for the same values of all options."""
-    version = config.version
-    found = _option_keys.get(version)
+def _options() -> Options:
+    """The options now. A launch asks once, as other threads may change them while it compiles."""
+    found = _options_by_version.get(config.version)
     if found is None:
-        if len(_option_keys) > 1000:
-            _option_keys.clear()
-        # Where and on how many threads a kernel runs is asked at every launch; the rest may change its code.
-        values = tuple(value for name, value in config.values().items() if name not in ("device", "num_threads"))
-        found = _option_keys[version] = _option_sets.setdefault(values, next(_option_numbers))
+        if len(_options_by_version) > 1000:
+            _options_by_version.clear()
+        version, values = config.snapshot()
+        found = _options_by_version[version] = Options(values)
     return found
 
 
-def _run(kernel: Any, dim: Any, inputs: Any, outputs: Any, device: Any, block_dim: Any, tiled: bool) -> None:
+def _run(
+    kernel: Any, dim: Any, inputs: Any, outputs: Any, device: Any, block_dim: Any, tiled: bool, stream: Any = None
+) -> None:
     if not isinstance(kernel, Kernel):
         raise _no_kernel(kernel)
     if type(dim) is int and 0 <= dim <= MAX_POINTS:  # the common case, for speed
@@ -89,38 +105,38 @@ def _run(kernel: Any, dim: Any, inputs: Any, outputs: Any, device: Any, block_di
         points = math.prod(grid)
     if type(block_dim) is not int or not 0 < block_dim <= MAX_BLOCK_DIM:
         block_dim = block_dim_of(block_dim)
-    entries, values, found = bind(kernel, inputs, outputs)
-    where = _device(device, found)
-    key = (entries, len(grid), tiled, where, _options_key(), kernel.capture_key())
+    entries, values, found, views = bind(kernel, inputs, outputs)
+    where = place(device, found)
+    on_cuda = where.startswith("cuda")
+    classes = tuple([alignment_class(view) for view in views]) if on_cuda else None
+    options = _options()
+    key = (entries, len(grid), tiled, where, options.number, classes, kernel.capture_key())
     compiled = kernel.cache.get(key)
     if type(compiled) is ByBlockDim:
         compiled = compiled.get(block_dim)
+    if type(compiled) is GuardedForms:
+        compiled = compiled.current()
     if compiled is None:
         from tilekit.runtime.specialise import compile_for  # compilers and passes, which a warm launch never needs
 
-        compiled = compile_for(kernel, key, len(grid), tiled, block_dim, where)
-    if inputs and compiled.writes:
-        check_written(kernel, compiled.writes, inputs)
-    compiled.run(values, grid, points)
+        compiled = compile_for(kernel, key, LaunchForm(tiled, len(grid), block_dim), options.values)
+    if inputs:  # outputs have been checked
+        check_written(kernel, entries, compiled.written, views)
+    if on_cuda:
+        compiled.run(values, grid, points, views, stream)
+    elif found is None or found == "cpu":
+        compiled.run(values, grid, points)
+    else:
+        from tilekit.runtime.cuda.host_copies import run_on_host
+
+        run_on_host(compiled, values, grid, points, views, stream)
+    if "torch" in library_of.values():
+        mark_written(compiled.written, views)
 
 
 def _no_kernel(given: Any) -> KernelTypeError:
     found = f"Warp's kernel {given.key!r}" if hasattr(given, "key") else describe(given)
     return KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {found}")
-
-
-def _device(given: Any, found: str | None) -> str:
-    """Where a launch runs: where it is told to, else where its arrays are.
-
-    Raises:
-        KernelValueError: the arrays are elsewhere.
-    """
-    if given is None:
-        return config.device or found or "cpu"
-    where = str(given)
-    if found is not None and found != where and not (found == "cpu" and not where.startswith("cuda")):
-        raise KernelValueError(f"the launch is on {where!r}, but the kernel's arrays are on {found!r}")
-    return where
 
 
 class Launch:
@@ -148,9 +164,11 @@ class Launch:
         bind(kernel, inputs, outputs)
 
     def launch(self, stream: Any = None) -> None:
-        """Run the kernel; ``stream`` has no meaning on the CPU."""
+        """Run the kernel, on a GPU on ``stream``, or on the one that the launch was recorded with."""
         split = self._first_output
-        _run(self.kernel, self.dim, self.params[:split], self.params[split:], *self._how)
+        device, block_dim, tiled, recorded = self._how
+        chosen = recorded if stream is None else stream
+        _run(self.kernel, self.dim, self.params[:split], self.params[split:], device, block_dim, tiled, chosen)
 
     def set_dim(self, dim: Any) -> None:
         """Run over another grid from now on."""
@@ -215,20 +233,24 @@ def launch(
         inputs: Arguments in order; arrays of any supported library, numbers, or None for an array.
         outputs: The arguments after ``inputs``; arrays that the kernel writes.
         adj_inputs, adj_outputs, record_tape: For gradients, which come with a later release.
-        device: ``"cpu"`` or ``"interpret"``; by default where the arrays are.
-        stream: Without meaning on the CPU.
+        device: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, ``"interpret"``, or a device of Warp, PyTorch or CuPy; by default
+            where the arrays are.
+        stream: A stream of Warp, PyTorch or CuPy, or its handle; by default PyTorch's current one where an array is
+            PyTorch's, else CuPy's where one is CuPy's, else Warp's. Without meaning on the CPU.
         adjoint: For gradients; True is refused for now.
         record_cmd: Return a ``Launch`` to run later instead of running the kernel.
-        max_blocks: Without meaning on the CPU.
+        max_blocks: Accepted, without meaning.
         block_dim: Lanes of a block, at most 1024; None, and what is not positive, means 256. It affects results only
-            in kernels that observe lanes.
+            in kernels that observe lanes. On a GPU a block has as many threads, rounded up to a multiple of 32.
 
     Returns:
         None, or with ``record_cmd`` a ``Launch``.
 
     Raises:
         KernelTypeError, KernelValueError: arguments that do not fit the kernel.
-        TilekitError: the kernel is wrong, or one of its checks failed.
+        DeviceError: there is no such GPU, or it reports a failure.
+        TilekitError: the kernel is wrong, or one of its checks failed. On a GPU, a check that failed is reported by the
+            next launch or by ``tk.synchronize()``, except with the option ``checked``.
 
     Example:
         >>> import numpy as np, tilekit as tk
@@ -241,7 +263,7 @@ def launch(
         >>> out
         array([0, 1, 4, 9], dtype=int32)
     """
-    return _start(kernel, dim, inputs, outputs, (device, block_dim, False), adjoint, record_cmd)
+    return _start(kernel, dim, inputs, outputs, (device, block_dim, False, stream), adjoint, record_cmd)
 
 
 def launch_tiled(
@@ -267,20 +289,24 @@ def launch_tiled(
         inputs: Arguments in order; arrays of any supported library, numbers, or None for an array.
         outputs: The arguments after ``inputs``; arrays that the kernel writes.
         adj_inputs, adj_outputs, record_tape: For gradients, which come with a later release.
-        device: ``"cpu"`` or ``"interpret"``; by default where the arrays are.
-        stream: Without meaning on the CPU.
+        device: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, ``"interpret"``, or a device of Warp, PyTorch or CuPy; by default
+            where the arrays are.
+        stream: A stream of Warp, PyTorch or CuPy, or its handle; by default PyTorch's current one where an array is
+            PyTorch's, else CuPy's where one is CuPy's, else Warp's. Without meaning on the CPU.
         adjoint: For gradients; True is refused for now.
         record_cmd: Return a ``Launch`` to run later instead of running the kernel.
-        max_blocks: Without meaning on the CPU.
+        max_blocks: Accepted, without meaning.
         block_dim: Lanes of a block, at most 1024; None, and what is not positive, means 256. It affects results only
-            in kernels that observe lanes.
+            in kernels that observe lanes. On a GPU a block has as many threads, rounded up to a multiple of 32.
 
     Returns:
         None, or with ``record_cmd`` a ``Launch``.
 
     Raises:
         KernelTypeError, KernelValueError: arguments that do not fit the kernel.
-        TilekitError: the kernel is wrong, or one of its checks failed.
+        DeviceError: there is no such GPU, or it reports a failure.
+        TilekitError: the kernel is wrong, or one of its checks failed. On a GPU, a check that failed is reported by the
+            next launch or by ``tk.synchronize()``, except with the option ``checked``.
 
     Example:
         >>> import numpy as np, tilekit as tk
@@ -293,4 +319,4 @@ def launch_tiled(
         >>> out
         array([ 0.,  2.,  4.,  6.,  8., 10.], dtype=float32)
     """
-    return _start(kernel, dim, inputs, outputs, (device, block_dim, True), adjoint, record_cmd)
+    return _start(kernel, dim, inputs, outputs, (device, block_dim, True, stream), adjoint, record_cmd)

@@ -1,0 +1,250 @@
+"""How the ops of a block are shared out among its threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tilekit.codegen.barriers import ARRAYS, Access, Pending, Place, Steps, verify_barriers
+from tilekit.codegen.emitter import Emitter
+from tilekit.codegen.layout import Blocked, coordinates
+from tilekit.codegen.refs import ElementIndex, TileRef
+from tilekit.codegen.storage import Buffer, Storage, round_up
+from tilekit.codegen.target import Target
+from tilekit.codegen.text import cpp_type
+from tilekit.errors import KernelNotImplementedError
+from tilekit.ir.core import Block, Function, Op, Value, walk
+from tilekit.ir.types import TileType
+from tilekit.ir.views import ViewMap
+
+
+class CudaEmitter(Emitter):
+    """Code that every thread of a block runs.
+
+    Numbers that are the same for all lanes are computed by every thread. Cooperative ops deal their elements to the
+    threads; what must happen once for the block is done by one of them. In a loop over lanes, and where each thread is
+    a point of the launch, a thread runs alone.
+    """
+
+    def __init__(self, fn: Function, storage: Storage, target: Target, alone: bool) -> None:
+        super().__init__(fn, storage, target)
+        self.alone = alone
+        """Whether the current op is run by each thread for itself."""
+        self.steps = Steps()
+        self.pending = Pending()
+        self._inside: Op | None = None
+        """The op whose accesses stand for those of all ops inside it."""
+        self._registers: dict[Buffer, str] = {}
+        bodies = [fn.body, *(block for op in walk(fn.body) for block in op.blocks)]
+        self._used = {value for block in bodies for op in block.ops for value in op.inputs()}
+        self._used |= {value for block in bodies for value in block.results if isinstance(value, Value)}
+
+    def buffer_name(self, buffer: Buffer) -> str:
+        if buffer.layout is None:
+            return super().buffer_name(buffer)
+        return self._registers.setdefault(buffer, f"r{len(self._registers)}")
+
+    def declare_buffers(self) -> None:
+        super().declare_buffers()
+        for buffer in dict.fromkeys(self.storage.buffers.values()):
+            if buffer.layout is not None:
+                self.line(f"{cpp_type(buffer.type.dtype)} {self.buffer_name(buffer)}[{buffer.layout.registers}];")
+
+    # Waiting.
+
+    def sync(self) -> None:
+        self.line("team.sync();")
+        self.pending.clear()
+        self.steps.items.append(None)
+
+    def step(self, access: Access) -> None:
+        """Wait if needed before what the next lines do."""
+        if not (access.reads or access.writes):
+            return
+        if self.pending.conflicts(access):
+            self.sync()
+        self.pending.add(access)
+        self.steps.items.append(access)
+
+    def _access(self, op: Op) -> Access:
+        reads: list[Place] = []
+        writes: list[Place] = []
+        inner = [op, *(found for block in op.blocks for found in walk(block))]
+        for each in inner:
+            own = each.builtin
+            reads += [ARRAYS] if own.reads else []
+            writes += [ARRAYS] if own.writes or own.atomics else []
+            if not own.view:
+                reads += self._memory(each.inputs())
+                writes += [] if own.uninitialized and not self.target.checked else self._memory(each.results)
+            writes += self._memory(param for block in each.blocks for param in block.params)
+        return Access(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes)))
+
+    def _memory(self, values: Any) -> list[Place]:
+        tiles = (self.tile(value) for value in values if isinstance(value.type, TileType))
+        return [tile.buffer for tile in tiles if tile.layout is None]
+
+    # Ops.
+
+    def emit_op(self, op: Op, operands: dict[str, Any]) -> None:
+        if self.alone or self._inside is not None:
+            super().emit_op(op, operands)
+        elif op.builtin.carries and not op.builtin.by_element:
+            self._lanes(op, operands)
+        elif op.builtin.carries:
+            super().emit_op(op, operands)
+        else:
+            self.step(self._access(op))
+            outer, self._inside = self._inside, op
+            if (op.builtin.writes or op.builtin.atomics) and not op.builtin.cooperative:
+                self._once(op, operands)
+            else:
+                super().emit_op(op, operands)
+            self._inside = outer
+
+    def _lanes(self, op: Op, operands: dict[str, Any]) -> None:
+        """A loop over lanes: a thread is a lane."""
+        (body,) = op.blocks
+        self.carry(op.results, body.params[1:], operands["init"])
+        self.step(self._access(op))
+        lane = self.define(body.params[0])
+        with self.in_lane(lane), self.braces():
+            self.line(f"const tk::i32 {lane} = team.rank();")
+            self.alone = True
+            self.block(body, body.params[1:])
+            self.alone = False
+
+    def block(self, block: Block, targets: Sequence[Value | str]) -> None:
+        if self.alone or self._inside is not None or block is self.fn.body:
+            super().block(block, targets)
+            return
+        assert self.op is not None
+        entry, outer = self.pending.copy(), self.steps
+        self.steps = Steps(kind="loop" if len(self.op.blocks) == 1 else "branch")
+        super().block(block, targets)
+        if self.steps.kind == "loop" and self.pending:  # the next iteration begins with nothing pending
+            self.sync()
+        outer.items.append(self.steps)
+        self.steps = outer
+        self.pending.merge(entry)  # where the block did not run
+
+    def _once(self, op: Op, operands: dict[str, Any]) -> None:
+        """What happens once for the block: one thread does it, and tells the others what it found."""
+        result = op.results[0] if op.results and op.results[0] in self._used else None
+        slot = self.fresh("found")
+        if result is not None:
+            self.shared(self.cpp(result.type), slot, "1")
+        with self.leader():
+            found = self.written(op, operands)
+            if isinstance(found, str):
+                self.line(f"{slot}[0] = {found};" if result is not None else f"{found};")
+        if result is not None:
+            self.sync()
+            self.define(result, f"{slot}[0]")
+            self.sync()  # before the next one is put there
+
+    # Tiles.
+
+    def copy_tiles(self, moves: Sequence[tuple[TileRef, TileRef]]) -> None:
+        moves = [(to, source) for to, source in moves if not (to.buffer is source.buffer and to.map == source.map)]
+        if not moves:
+            return
+        if self.alone:
+            raise KernelNotImplementedError(
+                "a lane writes an element of a tile whose old elements are used later as well; write the elements of "
+                "a copy of the tile, or use the old tile before"
+            )
+        places = [tuple(tile.buffer for tile in tiles if tile.layout is None) for tiles in zip(*moves, strict=True)]
+        access = Access(reads=places[1], writes=places[0])
+        self.step(access)
+        super().copy_tiles(moves)
+        if self._inside is not None and access.writes:  # the op goes on to write what was copied
+            self.sync()
+            self.step(self._access(self._inside))
+
+    def saved_all(self, some: bool) -> None:
+        if some:
+            self.line("team.sync();")
+
+    def temporary(self, source: TileRef, end: int) -> tuple[TileRef, int]:
+        saved, type = self.fresh("saved"), source.type
+        place = Buffer(type, -1, source.layout)
+        if source.layout is not None:
+            self.line(f"{source.element} {saved}[{source.layout.registers}];")
+        else:
+            self.line(f"{source.element}* const {saved} = ({source.element}*)(arena + {end});")
+        size = 0 if source.layout is not None else round_up(type.size * type.dtype.itemsize)
+        return TileRef(saved, type, ViewMap.identity(source.shape), place), size
+
+    @contextmanager
+    def leader(self) -> Iterator[None]:
+        with self.braces("" if self.alone else "if (team.rank() == 0)"):
+            yield
+
+    def shared(self, dtype: str, name: str, count: str) -> None:
+        self.line(f"__shared__ {dtype} {name}[{count}];")
+
+    def add_to(self, element: str, value: str) -> None:
+        if self.alone:
+            self.line(f"tk::atomic_add(&{element}, {value});")
+        else:
+            super().add_to(element, value)
+
+    def report(self, site: int, pointers: Sequence[str], extents: Sequence[tuple[int, int]]) -> None:
+        pieces = [f"{{(const char*)({p}) + {at}, {size}}}" for p, (at, size) in zip(pointers, extents, strict=True)]
+        with self.leader():
+            self.line(f"const tk::Piece pieces[] = {{{', '.join(pieces) or '{0, 0}'}}};")
+            self.line(f"tk::post(launch, {site}, block, pieces, {len(pieces)});")
+
+    @contextmanager
+    def each_element(self, out: TileRef, *others: TileRef) -> Iterator[ElementIndex]:
+        if self.alone:
+            with super().each_element(out, *others) as index:
+                yield index
+            return
+        layout = next((tile.layout for tile in (out, *others, *self._tiles()) if tile.layout is not None), None)
+        outer, self.alone = self.alone, True
+        with self._dealt(out, layout) as index:
+            yield index
+        self.alone = outer
+
+    def _tiles(self) -> Iterator[TileRef]:
+        """The tiles of the current op."""
+        op = self.op
+        for value in (*op.inputs(), *op.results) if op is not None and not op.builtin.carries else ():
+            if isinstance(value.type, TileType):
+                yield self.tile(value)
+
+    @contextmanager
+    def _dealt(self, out: TileRef, layout: Blocked | None) -> Iterator[ElementIndex]:
+        """A loop over the thread's own elements."""
+        e, size, threads = self.fresh("e"), out.type.size, self.target.threads
+        if layout is not None:
+            with self._registers_of(layout, e) as register:
+                index = ElementIndex(coordinates(e, out.shape))
+                index.register = register
+                yield index
+        elif size == 1:
+            with self.braces("if (team.rank() == 0)"):
+                yield ElementIndex("0" for _ in out.shape)
+        else:
+            with self.braces(f"for (int {e} = team.rank(); {e} < {size}; {e} += {threads})"):
+                yield ElementIndex(coordinates(e, out.shape))
+
+    @contextmanager
+    def _registers_of(self, layout: Blocked, e: str) -> Iterator[str]:
+        """Loops over a thread's registers, unrolled so that they are registers; ``e`` is the element's number."""
+        i, j, first = self.fresh("i"), self.fresh("j"), self.fresh("e")
+        self.line("#pragma unroll")
+        with self.braces(f"for (int {i} = 0; {i} < {layout.rounds}; ++{i})"):
+            self.line(f"const int {first} = ({i} * {layout.threads} + team.rank()) * {layout.vector};")
+            with self.braces(f"if ({first} < {layout.size})" if layout.ragged else ""):
+                self.line("#pragma unroll")
+                with self.braces(f"for (int {j} = 0; {j} < {layout.vector}; ++{j})"):
+                    self.line(f"[[maybe_unused]] const int {e} = {first} + {j};")
+                    yield f"{i} * {layout.vector} + {j}"
+
+    def verify(self) -> None:
+        """Prove that no barrier is missing."""
+        verify_barriers(self.steps)

@@ -1,0 +1,46 @@
+"""How a tile's elements are dealt to the threads of a block, for tiles that lie in registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """Runs of ``vector`` row-major neighbours, dealt to the threads in turn.
+
+    Element ``(i * threads + thread) * vector + j`` lies in register ``i * vector + j`` of a thread.
+    """
+
+    size: int
+    """Elements of the tile."""
+    threads: int
+    vector: int
+    """Neighbours that one thread holds; divides the last extent, so that they share a row."""
+
+    @property
+    def rounds(self) -> int:
+        """Runs that a thread holds."""
+        return -(-self.size // (self.threads * self.vector))
+
+    @property
+    def registers(self) -> int:
+        """Elements that a thread holds."""
+        return self.rounds * self.vector
+
+    @property
+    def ragged(self) -> bool:
+        """Whether some threads hold fewer elements than others."""
+        return self.size % (self.threads * self.vector) != 0
+
+
+def coordinates(number: str, shape: tuple[int, ...]) -> list[str]:
+    """The index expressions of the element with a row-major number."""
+    index, below = [], 1
+    for axis in reversed(range(len(shape))):
+        extent = shape[axis]
+        part = number if below == 1 else f"{number} / {below}"
+        above = axis > 0 and any(other > 1 for other in shape[:axis])
+        index.append("0" if extent == 1 else f"({part} % {extent})" if above else f"({part})" if below > 1 else part)
+        below *= extent
+    return index[::-1]

@@ -1,0 +1,90 @@
+"""What emit rules are handed: tiles as pointers or registers, elements as index expressions, places that report."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilekit.codegen.layout import Blocked
+from tilekit.codegen.storage import Buffer
+from tilekit.codegen.text import cpp_type
+from tilekit.errors import Location
+from tilekit.ir.types import TileType
+from tilekit.ir.views import ViewMap
+
+
+class ElementIndex(list[str]):
+    """The index expressions of the element that a loop is at, and the register that holds it where one does."""
+
+    register: str | None = None
+
+
+@dataclass(frozen=True)
+class TileRef:
+    """A tile as emit rules see it: a pointer to its first element and the element strides from there.
+
+    A tile in registers has a layout; ``pointer`` is then the thread's array of them.
+    """
+
+    pointer: str
+    type: TileType
+    map: ViewMap
+    buffer: Buffer
+
+    @property
+    def element(self) -> str:
+        return cpp_type(self.type.dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.map.strides
+
+    @property
+    def dense(self) -> bool:
+        return self.map.is_dense()
+
+    @property
+    def layout(self) -> Blocked | None:
+        return self.buffer.layout
+
+    def at(self, index: Sequence[str]) -> str:
+        """The element with these index expressions."""
+        if self.layout is not None:
+            assert isinstance(index, ElementIndex) and index.register is not None, "registers are read in element loops"
+            return f"{self.pointer}[{index.register}]"
+        terms = [
+            name if stride == 1 else f"{name} * {stride}"
+            for name, stride, extent in zip(index, self.strides, self.shape, strict=True)
+            if stride and extent > 1
+        ]
+        return f"{self.pointer}[{' + '.join(terms) or '0'}]"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in a kernel that can report: a check with its message, or a print with what it shows.
+
+    ``text`` is the message, with ``{index}``, ``{extent}`` and ``{axis}`` for what the kernel recorded, or empty for a
+    print; ``render`` makes a print's text, or the whole message, from the address of its values.
+    """
+
+    text: str
+    location: Location | None
+    render: Any = None
+    """Makes the text from the address of the values' addresses."""
+    extents: tuple[tuple[int, int], ...] = ()
+    """Of each value that is shown: where its bytes begin, from its address on, and how many they are."""
+
+    def text_of(self, packed: int) -> str:
+        """The text from the address of the values' bytes, each behind the other from a multiple of 8 bytes on."""
+        addresses = (ctypes.c_void_p * max(len(self.extents), 1))()
+        for number, (start, size) in enumerate(self.extents):
+            addresses[number] = packed - start
+            packed += -(-size // 8) * 8
+        return str(self.render(ctypes.addressof(addresses)))
