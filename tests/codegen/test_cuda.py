@@ -125,7 +125,7 @@ def printed(a: tk.array1d[float]):
 
 def test_prints_go_to_the_mailbox():
     source, sites, _ = emitted(printed)
-    assert "tk::report(launch, 0, block, shown);" in source
+    assert "tk::post(launch, 0, block, pieces, 2);" in source
     assert sites[0].extents == ((0, 16), (0, 4))
 
 

@@ -50,8 +50,9 @@ TK_API void __launch_bounds__(128) everything(const __grid_constant__ Both p)
     team.sync();
     tile_atomic_add<f16, 64, 64>(team, tile, {64, 1}, p.b, {at[0], at[1]});
     store<f16, 64, 64>(team, tile, p.b, {at[0] * 64, at[1] * 64});
-    if (team.rank() == 0) report(launch, 0, blockIdx.x);
-    record((Error*)launch.report, kValueError, (i32)tk::sin(most), blockIdx.x, 0, 0, 0, 0, 0);
+    const Piece pieces[] = {{(const char*)at, 8}};
+    if (team.rank() == 0) post(launch, 0, blockIdx.x, pieces, 1);
+    record(error_of(launch), kValueError, (i32)tk::sin(most), blockIdx.x, 0, 0, 0, 0, 0);
 }
 """
 

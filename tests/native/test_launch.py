@@ -1,8 +1,7 @@
-"""Coordinates of blocks, and what kernels show and record, on the CPU by a call and on CUDA through a mailbox."""
+"""Coordinates of blocks, and what kernels on a GPU show and record through their mailbox."""
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from tests.native.cuda_driver import ONE_THREAD, THREADS
 
 LAUNCH = np.dtype([("dim", "i8", 4), ("ndim", "i4"), ("block_dim", "i4"), ("report", "u8")])
-MAILBOX = np.dtype([("error", "u1", 48), ("written", "u4"), ("capacity", "u4"), ("dropped", "u4"), ("unused", "u4")])
+MAILBOX = np.dtype([("error", "u1", 48), ("written", "u4"), ("capacity", "u4"), ("lost", "u4"), ("unused", "u4")])
 GRIDS = [(7,), (3, 5), (2, 3, 4), (2, 3, 4, 5), (2**31, 3), (3, 2**33), (1, 2**40, 1)]
 
 
@@ -54,31 +53,16 @@ TK_API void show(const Launch* launch, const f32* tile, const u8* odd)
 {{
     ONE_THREAD {{
         const i64 x = 42;
-        const Shown shown[] = {{{{&x, 0, 8}}, {{tile + 3, -12, 20}}, {{odd, 0, 5}}}};
-        report(*launch, 3, 7, shown);
-        report(*launch, 4, -1);
+        const Piece pieces[] = {{{{(const char*)&x, 8}}, {{(const char*)tile, 20}}, {{(const char*)odd, 5}}}};
+        post(*launch, 3, 7, pieces, 3);
+        post(*launch, 4, -1, pieces, 1);
     }}
 }}
 """
-Report = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_longlong, ctypes.POINTER(ctypes.c_void_p))
-
-
-def test_the_cpu_calls_with_the_addresses(compiler: str, build: Any, call: Any) -> None:
-    seen: list[Any] = []
-
-    def report(site: int, block: int, values: Any) -> None:
-        seen.append((site, block, [ctypes.string_at(values[i], 4) for i in range(3)] if site == 3 else []))
-
-    tile, odd, callback = np.arange(5, dtype="f4"), np.arange(5, dtype="u1"), Report(report)
-    launch = np.zeros(1, LAUNCH)
-    launch["report"] = ctypes.cast(callback, ctypes.c_void_p).value
-    call(build(SHOW, compiler, "-O1").show, launch, tile, odd)
-    values = [np.int64(42).tobytes()[:4], tile[3:4].tobytes(), odd[:4].tobytes()]
-    assert seen == [(3, 7, values), (4, -1, [])]
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("capacity", [4096, 48])
+@pytest.mark.parametrize("capacity", [4096, 40])
 def test_cuda_writes_records(capacity: int, build: Any) -> None:
     library = build(SHOW, "cuda")
     with library.mapped(MAILBOX.itemsize + capacity) as (memory, address):
@@ -89,13 +73,16 @@ def test_cuda_writes_records(capacity: int, build: Any) -> None:
         tile, odd = np.arange(5, dtype="f4"), np.arange(5, dtype="u1")
         library.show(launch, tile, odd)
         first = [*_words(3, 40), 7, 42, *_padded(tile), *_padded(odd)]
-        last = [*_words(4, 0), -1]
-        want = first + last if capacity == 4096 else last
-        assert box["written"][0] == 8 * len(want)
-        assert box["dropped"][0] == (capacity == 48)
-        records = memory[MAILBOX.itemsize :].view("i8")
-        assert records[: len(want)].tolist() == want
-        assert not records[len(want) :].any()
+        last = [*_words(4, 8), -1, 42]
+        fits = capacity == 4096
+        records = memory[MAILBOX.itemsize :].view("i8").tolist()
+        if fits:
+            assert records[: len(first + last)] == first + last
+            assert not any(records[len(first + last) :])
+        else:  # of what does not fit there is only the end
+            assert records[0] & 0xFFFFFFFF == 0xFFFFFFFF
+            assert not any(records[1:])
+        assert box["lost"][0] == 2 * (not fits)
 
 
 def _words(low: int, high: int) -> list[int]:
@@ -109,9 +96,9 @@ def _padded(a: Any) -> list[int]:
 @pytest.mark.gpu
 def test_cuda_counts_what_many_blocks_post(build: Any) -> None:
     code = '#include "mailbox.h"\nusing namespace tk;\n'
-    code += "TK_API void run(const Launch* launch) { const i32 rank = threadIdx.x; const Shown s[] = {{&rank, 0, 4}}; "
-    code += "report(*launch, 1, blockIdx.x, s); record((Error*)launch->report, kIndexError, 5, blockIdx.x, rank, "
-    code += "0, 0, 2, rank); }"
+    code += "TK_API void run(const Launch* launch) { const i32 rank = threadIdx.x; "
+    code += "const Piece pieces[] = {{(const char*)&rank, 4}}; post(*launch, 1, blockIdx.x, pieces, 1); "
+    code += "record(error_of(*launch), kIndexError, 5, blockIdx.x, rank, 0, 0, 2, rank); }"
     blocks, room = 20, 1000
     library = build(code, "cuda")
     with library.mapped(MAILBOX.itemsize + 24 * room) as (memory, address):
@@ -120,10 +107,11 @@ def test_cuda_counts_what_many_blocks_post(build: Any) -> None:
         launch = np.zeros(1, LAUNCH)
         launch["report"] = address
         library.run(launch, blocks=blocks)
-        assert (box["written"][0], box["dropped"][0]) == (24 * room, blocks * THREADS - room)
+        assert box["lost"][0] == blocks * THREADS - room
+        assert 24 * room <= box["written"][0] <= 24 * blocks * THREADS
         records = memory[MAILBOX.itemsize :].view("i4").reshape(room, 6)
-        assert (records[:, [0, 1]] == [1, 8]).all()
+        assert (records[:, :2] == [1, 8]).all()
         assert len({(block, rank) for block, rank in records[:, [2, 4]].tolist()}) == room
         error = memory[:48].view("i4")
         assert error[[0, 1, 9, 11]].tolist() == [1, 5, 2, 1]
-        assert (error[2], error[4]) == (error[2], error[10])
+        assert error[4] == error[10]

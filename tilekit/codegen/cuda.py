@@ -55,9 +55,8 @@ def _head(fn: Function, target: Target) -> str:
 
 
 def _tail(target: Target, points: bool) -> str:
-    coordinates = [f"(tk::i32)tk::coordinate(args.launch, block, {axis})" for axis in range(target.ndim)]
-    if target.ndim == 1:
-        coordinates = ["(tk::i32)block"]
+    found = f"    tk::i32 c[{target.ndim}];\n    tk::coordinates(args.launch, block, c);\n"
+    coordinates = [f"c[{axis}]" for axis in range(target.ndim)]
     number = f"(tk::i64)blockIdx.x * {target.threads} + threadIdx.x" if points else "blockIdx.x"
     beyond = "    if (block >= tk::points(args.launch)) return;\n" if points else ""
     return f"""    return true;
@@ -67,6 +66,6 @@ extern "C" __global__ void __launch_bounds__({target.threads}) {ENTRY}(const __g
 {{
     extern __shared__ __align__(128) char arena[];
     const tk::i64 block = {number};
-{beyond}    run_block(args.p, args.launch, block, {", ".join(coordinates)}, arena, tk::error_of(args.launch));
+{beyond}{found}    run_block(args.p, args.launch, block, {", ".join(coordinates)}, arena, tk::error_of(args.launch));
 }}
 """

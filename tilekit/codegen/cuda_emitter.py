@@ -192,8 +192,10 @@ class CudaEmitter(Emitter):
             super().add_to(element, value)
 
     def report(self, site: int, pointers: Sequence[str], extents: Sequence[tuple[int, int]]) -> None:
+        pieces = [f"{{(const char*)({p}) + {at}, {size}}}" for p, (at, size) in zip(pointers, extents, strict=True)]
         with self.leader():
-            super().report(site, pointers, extents)
+            self.line(f"const tk::Piece pieces[] = {{{', '.join(pieces) or '{0, 0}'}}};")
+            self.line(f"tk::post(launch, {site}, block, pieces, {len(pieces)});")
 
     @contextmanager
     def each_element(self, out: TileRef, *others: TileRef) -> Iterator[ElementIndex]:

@@ -314,10 +314,8 @@ class Emitter:
 
     def report(self, site: int, pointers: Sequence[str], extents: Sequence[tuple[int, int]]) -> None:
         """Hand values to Python: of each a pointer, where its bytes begin from there, and how many they are."""
-        places = [f"{{{p}, {at}, {size}}}" for p, (at, size) in zip(pointers, extents, strict=True)]
-        if places:
-            self.line(f"const tk::Shown shown[] = {{{', '.join(places)}}};")
-        self.line(f"tk::report(launch, {site}, block{', shown' if places else ''});")
+        self.line(f"const void* const shown[] = {{{', '.join(pointers) or '0'}}};")
+        self.line(f"launch.report({site}, block, shown);")
 
     @contextmanager
     def each_element(self, out: TileRef, *others: TileRef) -> Iterator[ElementIndex]:

@@ -5,14 +5,9 @@
 
 namespace tk {
 
-// Calls back into Python with the operands of one print or assert; `site` numbers the place in the kernel. CUDA cannot
-// call: there it is the mailbox that the host reads after the launch, or null.
-#ifdef TK_CUDA
-struct Mailbox;
-typedef Mailbox* Report;
-#else
+// Calls back into Python with the operands of one print or assert; `site` numbers the place in the kernel. On CUDA the
+// host reads a tk::Mailbox instead, whose address stands in its place.
 typedef void (*Report)(i32 site, i64 block, const void* values);
-#endif
 
 struct Launch {
     i64 dim[4];  // the grid, 1 where there are fewer dimensions

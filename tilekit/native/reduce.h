@@ -64,13 +64,15 @@ TK_FN void reduction_at(int e, const i64 (&stride)[sizeof...(Dims)], const i64 (
                         i64& from, i64& to)
 {
     typedef Shape<Dims...> S;
+    u32 rest = (u32)e;
     from = to = 0;
     TK_UNROLL
     for (int x = S::rank - 1; x >= 0; --x) {
         if (x == Axis) continue;
-        from += (e % S::dim(x)) * stride[x];
-        to += (e % S::dim(x)) * dst_stride[x];
-        e /= S::dim(x);
+        const u32 extent = (u32)S::dim(x);
+        from += (i64)(rest % extent) * stride[x];
+        to += (i64)(rest % extent) * dst_stride[x];
+        rest /= extent;
     }
 }
 

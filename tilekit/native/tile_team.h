@@ -28,12 +28,13 @@ template <int V, bool Swapped, int... Dims> struct Runs {
     // The indices of the first element of run number e.
     static TK_METHOD void find(int e, int (&at)[rank])
     {
+        u32 rest = (u32)e;
         TK_UNROLL
         for (int i = rank - 1; i >= 0; --i) {
             const int x = !Swapped || i < rank - 2 ? i : 2 * rank - 3 - i;
-            const int extent = x == rank - 1 ? S::dim(x) / V : S::dim(x);
-            at[x] = i ? e % extent : e;
-            e /= extent;
+            const u32 extent = (u32)(x == rank - 1 ? S::dim(x) / V : S::dim(x));
+            at[x] = (int)(i ? rest % extent : rest);
+            rest /= extent;
         }
         at[rank - 1] *= V;
     }
@@ -54,7 +55,7 @@ template <int V, bool Swapped, int... Dims> struct Runs {
         for (int x = 0; x < rank; ++x) {
             ok = ok && (u32)(at[x] - w.range[x].lo) < (u32)(w.range[x].hi - w.range[x].lo);
             const i64 step = V > 1 && x == rank - 1 ? (i64)sizeof(T) : w.stride[x];
-            address += (u64)(i64)at[x] * (u64)step;
+            address += (u64)(u32)at[x] * (u64)step;
         }
         return w.whole || ok;
     }
