@@ -131,14 +131,8 @@ def measure_moves() -> None:
         print(f"{name:28} {'misaligned' if start % 16 else '':10} {2 * BYTES / took / copy:.3f} of the copy")
 
     for kind, (threads, runs) in itertools.product(KINDS, shapes):
-        size = threads * runs * widths[kind]
-        show(
-            f"each_{kind}_{threads}_{runs}_{widths[kind]}",
-            BYTES // KINDS[kind] // size,
-            threads,
-            0,
-            BYTES // KINDS[kind],
-        )
+        size, count = threads * runs * widths[kind], BYTES // KINDS[kind]
+        show(f"each_{kind}_{threads}_{runs}_{widths[kind]}", count // size, threads, 0, count)
     for width, offset in ((1, 0), (1, 4), (4, 4)):
         runs = 8 // width * (1 if width == 1 else 2)
         name = f"each_f32_256_{runs}_{width}"

@@ -98,11 +98,19 @@ def _of_warp(ordinal: int) -> int:
 _CURRENT: dict[str, Callable[[int], int]] = {"torch": _of_torch, "cupy": _of_cupy, "warp": _of_warp}
 
 
-def is_capturing(device: Device, stream: int) -> bool:
-    """Whether what is launched on the stream is recorded for a graph."""
+_REFUSED = -1
+
+
+def _capture_state(device: Device, stream: int) -> int:
+    """0 where nothing is captured; ``_REFUSED`` for the default stream while another one is."""
     status = ctypes.c_int()
     code = device.driver.functions["cuStreamIsCapturing"](stream, ctypes.addressof(status))
-    return bool(code or status.value)  # an error: the default stream, while another one is captured
+    return _REFUSED if code else status.value
+
+
+def is_capturing(device: Device, stream: int) -> bool:
+    """Whether what is launched on the stream is recorded for a graph, or would disturb what is."""
+    return _capture_state(device, stream) != 0
 
 
 def order(device: Device, first: int, then: int) -> None:
@@ -110,7 +118,8 @@ def order(device: Device, first: int, then: int) -> None:
 
     Nothing is done where just one of them is being captured: what is recorded cannot wait for what is not.
     """
-    if is_capturing(device, first) != is_capturing(device, then):
+    state = _capture_state(device, first)
+    if state == _REFUSED or state != _capture_state(device, then):
         return
     try:
         event = device.events.pop()
