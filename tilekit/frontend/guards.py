@@ -104,8 +104,8 @@ class Reads:
                     self._note((id(item), name), ModuleRead(item, (("attr", name),), text, locate()), vars(item)[name])
 
     def made(self, function: Any, result: Any) -> None:
-        holds = getattr(result, "__dict__", {}).values()
-        if isinstance(function, type) or any(map(is_traced, holds)):
+        held = getattr(result, "__dict__", None)
+        if isinstance(function, type) or (isinstance(held, dict) and any(map(is_traced, held.values()))):
             self._made[id(result)] = result
 
     def _running(self, functions: Iterator[FunctionType] | list[FunctionType]) -> list[FunctionType]:
