@@ -23,7 +23,7 @@ from tilekit.ir.types import find_dtype
 _ARRAY_PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
 _CONTAINERS = (list, dict, set, bytearray)
 _BUFFERS = (bytearray, array, memoryview)
-_PLAIN = frozenset({int, float, bool, str, bytes, type(None)})
+PLAIN = frozenset({int, float, bool, str, bytes, type(None)})
 """Types whose values are told apart at once."""
 
 
@@ -125,7 +125,7 @@ def _key_of_object(value: Any) -> Any:
 def _attribute_key(value: Any, around: tuple[int, ...] = (), whole: bool = False) -> Any:
     """The key of an object, or of what it holds: containers and objects count as what is in them now; arrays only
     where ``whole``."""
-    if type(value) in _PLAIN:
+    if type(value) in PLAIN:
         return key_of_value(value)
     if id(value) in around:
         return _Same(value)
@@ -186,7 +186,7 @@ def _root(value: Any) -> str:
 
 def is_mutable(value: Any) -> bool:
     """Whether a value may change while it stays the same object, so that identity says nothing."""
-    if type(value) in _PLAIN:
+    if type(value) in PLAIN:
         return False
     if isinstance(value, MethodType):
         return is_mutable(value.__self__)

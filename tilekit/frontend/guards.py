@@ -10,7 +10,7 @@ from typing import Any
 
 from tilekit.errors import Location, TilekitError
 from tilekit.frontend.calls import is_traced
-from tilekit.frontend.capture_keys import content_key, is_changing, is_users, key_of_value
+from tilekit.frontend.capture_keys import PLAIN, content_key, is_changing, is_users, key_of_value
 from tilekit.frontend.captures import checked_key
 from tilekit.frontend.outer_names import (
     Capture,
@@ -70,7 +70,7 @@ class Reads:
     def __init__(self, known: Mapping[tuple[Any, ...], Capture]) -> None:
         self._known = known
         self._found: dict[tuple[Any, ...], tuple[Guarded, Any, Any]] = {}
-        self._seen: set[Any] = set()
+        self._seen: set[Any] = {capture.function for capture in known.values() if capture.strict}
         self._made: dict[int, Any] = {}
 
     def attribute(self, holder: Any, chain: Chain, value: Any, text: str) -> None:
@@ -144,7 +144,7 @@ def key_of(guarded: Guarded, value: Any) -> Any:
 
 def _is_fixed(holder: Any) -> bool:
     """Whether nothing of an object can change."""
-    if isinstance(holder, str | bytes | int | float | complex | None):
+    if type(holder) in PLAIN:
         return True
     if isinstance(holder, ModuleType):
         return holder.__name__.partition(".")[0] in ("tilekit", "warp")
@@ -166,18 +166,17 @@ class Guards:
         stable = [(guarded, value) for guarded, value, _ in found if not is_changing(value)]
         self._read = reader_of([guarded for guarded, _ in stable])
         self._values = tuple(value for _, value in stable)
-        self._changing = len(stable) < len(found)
+        self._changing = [(guarded, key) for guarded, value, key in found if is_changing(value)]
 
     def hold(self) -> bool:
         """Whether all are what they were; by identity first."""
-        if not self._changing:
-            try:
-                if all(map(operator.is_, self._read(), self._values)):
-                    return True
-            except Exception:  # something is gone, which the slow way tells
-                pass
         try:
-            return all(key_of(guarded, guarded.read()) == key for guarded, key in self.found)
+            same = all(map(operator.is_, self._read(), self._values))
+        except Exception:  # something is gone, which the slow way tells
+            same = False
+        left = self._changing if same else self.found
+        try:
+            return all(key_of(guarded, guarded.read()) == key for guarded, key in left)
         except TilekitError:
             return False
 
