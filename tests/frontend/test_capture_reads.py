@@ -309,3 +309,19 @@ def test_what_a_cached_function_reads_counts_once_its_cache_is_cleared(monkeypat
     monkeypatch.setattr(outside, "GAIN", 5.0)
     outside.cached_gain.cache_clear()
     assert run(kernel) == 5.0
+
+
+def computed_table(s):
+    table = np.linspace(0.0, float(s.weights[1]), 3).reshape(3, 1).repeat(2, axis=1)
+    return table.tolist()[2][0]
+
+
+def test_tables_that_a_kernel_computes_are_no_captures(monkeypatch):
+    owner = Settings()
+    kernel = kernel_of(computed_table, owner)
+    assert run(kernel) == 2.0
+    (forms,) = kernel.cache.values()
+    ((guards, _),) = forms.forms
+    assert [str(guarded) for guarded, _ in guards.found] == ["s.weights[1]"]
+    owner.weights[1] = 9.0
+    assert run(kernel) == 9.0

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
+import numpy as np
+
 from tilekit.errors import Location, TilekitError
 from tilekit.frontend.calls import is_traced
 from tilekit.frontend.capture_keys import PLAIN, content_key, is_changing, is_users, key_of_value
@@ -105,7 +107,8 @@ class Reads:
 
     def made(self, function: Any, result: Any) -> None:
         held = getattr(result, "__dict__", None)
-        if isinstance(function, type) or (isinstance(held, dict) and any(map(is_traced, held.values()))):
+        holds = isinstance(held, dict) and any(map(is_traced, held.values()))
+        if isinstance(function, type) or holds or _computes(function, result):
             self._made[id(result)] = result
 
     def _running(self, functions: Iterator[FunctionType] | list[FunctionType]) -> list[FunctionType]:
@@ -149,6 +152,15 @@ def _is_fixed(holder: Any) -> bool:
     if isinstance(holder, ModuleType):
         return holder.__name__.partition(".")[0] in ("tilekit", "warp")
     return (type(holder).__module__ or "").partition(".")[0] == "tilekit"
+
+
+def _computes(function: Any, result: Any) -> bool:
+    """Whether NumPy made an array of what the trace has read already: a function of its own, or an array's method."""
+    if not isinstance(result, np.ndarray):
+        return False
+    owner = getattr(function, "__self__", None)
+    root = (getattr(function, "__module__", None) or type(function).__module__ or "").partition(".")[0]
+    return result is not owner and (isinstance(owner, np.ndarray) or root == "numpy")
 
 
 def _items(values: Sequence[Any]) -> Iterator[Any]:
