@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -50,17 +50,9 @@ def parameters_of(kernel: Kernel) -> list[Parameter]:
     return found
 
 
-class Bound(NamedTuple):
-    """The arguments of a launch."""
-
-    entries: tuple[Entry, ...]
-    """What the specialisation key knows of each."""
-    values: list[Any]
-    """What is packed: pointers, shapes, strides and numbers in order."""
-    device: str | None
-    """Where the arrays are; None where there is none."""
-    views: list[ArrayView]
-    """The arrays that were given, in order."""
+Bound = tuple[tuple[Entry, ...], list[Any], str | None, list[ArrayView]]
+"""The arguments of a launch: what the specialisation key knows of each; what is packed: pointers, shapes, strides and
+numbers in order; where the arrays are, None where there is none; and the arrays that were given, in order."""
 
 
 def bind(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> Bound:
@@ -94,14 +86,20 @@ def bind(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> Bound
                     views.append(view)
                     if device != view.device:
                         if device is not None:
-                            raise KernelValueError(f"is on {view.device}, other arguments on {device}")
+                            raise _elsewhere(view.device, device)
                         device = view.device
             else:
                 _number(parameter, value, entries, values)
             index += 1
     except TilekitError as error:
         raise _of_argument(kernel, parameters[index], error) from error.__cause__
-    return Bound(tuple(entries), values, device, views)
+    return tuple(entries), values, device, views
+
+
+def _elsewhere(here: str, others: str) -> KernelValueError:
+    return KernelValueError(
+        f"is on {here}, other arguments on {others}; copy one of them, as in tk.array(x, device={others!r})"
+    )
 
 
 def _given(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:

@@ -8,7 +8,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 
 from tilekit.codegen.cpu import ENTRY, emit_cpu
 from tilekit.codegen.refs import Site
-from tilekit.codegen.storage import ALIGNMENT, round_up
+from tilekit.codegen.storage import ALIGNMENT, Storage, round_up
 from tilekit.codegen.target import Target
 from tilekit.config import config
 from tilekit.errors import CompileError, KernelTypeError
@@ -62,6 +62,10 @@ class Generated:
     updates floats atomically, or uses what an atomic update has found."""
     lanes: int | None = None
     """Lanes of a block, where it has any of its own."""
+    storage: Storage = field(default_factory=Storage)
+    """Where its tiles lie."""
+    threads: int = 1
+    """Threads that run a block."""
 
 
 def generate(function: Function, target: Target, observe: Observer = lambda name, fn: None) -> Generated:
@@ -76,7 +80,7 @@ def generate(function: Function, target: Target, observe: Observer = lambda name
     source, sites, arena = emit_cpu(lowered, storage, target)
     dump.emitted("cpu", "cpp", source)
     lanes = target.block_dim if runs_lanes(function, target.tiled) else None
-    return Generated(lowered, source, arena, tuple(sites), _is_serial(lowered), lanes)
+    return Generated(lowered, source, arena, tuple(sites), _is_serial(lowered), lanes, storage)
 
 
 def _is_serial(function: Function) -> bool:

@@ -197,14 +197,9 @@ class Launch:
         self.params[: len(values)] = values
 
 
-def _start(
-    kernel: Any, dim: Any, inputs: Any, outputs: Any, how: tuple[Any, ...], adjoint: bool, record_cmd: bool
-) -> Launch | None:
+def _recorded(kernel: Any, dim: Any, inputs: Any, outputs: Any, how: tuple[Any, ...], adjoint: bool) -> Launch:
     if adjoint:
         raise KernelNotImplementedError("adjoint=True: backward launches come with a later release")
-    if not record_cmd:
-        _run(kernel, dim, inputs, outputs, *how)
-        return None
     if not isinstance(kernel, Kernel):
         raise _no_kernel(kernel)
     return Launch(kernel, dim, inputs, outputs, *how)
@@ -266,7 +261,10 @@ def launch(
         >>> out
         array([0, 1, 4, 9], dtype=int32)
     """
-    return _start(kernel, dim, inputs, outputs, (device, block_dim, False, stream), adjoint, record_cmd)
+    if not (adjoint or record_cmd):
+        _run(kernel, dim, inputs, outputs, device, block_dim, False, stream)
+        return None
+    return _recorded(kernel, dim, inputs, outputs, (device, block_dim, False, stream), adjoint)
 
 
 def launch_tiled(
@@ -322,4 +320,7 @@ def launch_tiled(
         >>> out
         array([ 0.,  2.,  4.,  6.,  8., 10.], dtype=float32)
     """
-    return _start(kernel, dim, inputs, outputs, (device, block_dim, True, stream), adjoint, record_cmd)
+    if not (adjoint or record_cmd):
+        _run(kernel, dim, inputs, outputs, device, block_dim, True, stream)
+        return None
+    return _recorded(kernel, dim, inputs, outputs, (device, block_dim, True, stream), adjoint)

@@ -37,7 +37,7 @@ def place(given: Any, found: str | None) -> str:
             return found or "cpu"
         if found is not None and given != INTERPRET:
             return found
-    where = name_of(given)
+    where = given if given == found and type(given) is str else name_of(given)  # the common case, for speed
     if where in (found, INTERPRET):
         return where
     if where == "cuda":

@@ -49,9 +49,7 @@ def compile_for(kernel: Kernel, key: Any, form: LaunchForm, options: Mapping[str
             # Where a captured value has changed meanwhile, nobody knows which one was traced.
             if kernel.capture_key() == captures and guards.hold():
                 kernel.guarded(guards)
-                by_lanes = on_cuda or observes_lanes(
-                    function, form.tiled
-                )  # on a GPU it says how many threads there are
+                by_lanes = on_cuda or observes_lanes(function, form.tiled)  # on a GPU it is the number of threads
                 _keep(kernel.cache, key, form.block_dim if by_lanes else None, guards, found)
         return found
 
@@ -82,7 +80,7 @@ def _interpreted(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, F
 
 def _on_cuda(kernel: Kernel, types: Types, form: LaunchForm, device: str, classes: Classes) -> tuple[Any, Function]:
     """A kernel compiled for a GPU, and its function as traced."""
-    from tilekit.runtime.cuda.generate import array_class, compile_cuda
+    from tilekit.runtime.cuda.loading import array_class, compile_cuda
 
     function = kernel.trace(types, form)
     arrays = [(name, type.ndim) for name, type in types.items() if isinstance(type, ArrayType)]

@@ -15,7 +15,7 @@ from tilekit.errors import TilekitError
 from tilekit.runtime.cuda import devices, driver, nvrtc, streams
 
 _CONFIG = struct.Struct("7I4xPPI4x")
-ATTRIBUTES = {75: 9, 76: 0, 97: 227 << 10, 111: 1024, 16: 132}
+ATTRIBUTES = {75: 9, 76: 0, 97: 227 << 10, 16: 132}
 FUNCTION_ATTRIBUTES = {0: 1024, 1: 0, 3: 0, 4: 32}
 
 

@@ -31,8 +31,8 @@ def made(
     tiled: bool = True, ordinal: int = 0, checked: bool = False, shared: int = 0, ndim: int = 1, **given: Any
 ) -> CudaKernel:
     function = scaled.trace(scaled.default_types(), LaunchForm(tiled, 1, 256))
-    generated = Generated(function, "", shared, (), False, **given)
-    target = Target("cuda", "90a", 200, tiled, ndim, checked=checked, threads=224)
+    generated = Generated(function, "", shared, (), False, threads=224, **given)
+    target = Target("cuda", "90a", 200, tiled, ndim, checked=checked)
     return CudaKernel(generated, Cubin(b"code", ""), target, device(ordinal))
 
 

@@ -44,8 +44,8 @@ def nothing(n: int):
 
 def kernel(*sites: Site, ordinal: int = 0, ndim: int = 1) -> CudaKernel:
     function = nothing.trace(nothing.default_types(), LaunchForm(True, ndim, 32))
-    target = Target("cuda", "90a", 32, ndim=ndim, threads=32)
-    return CudaKernel(Generated(function, "", 0, sites, False), Cubin(b"", ""), target, device(ordinal))
+    target = Target("cuda", "90a", 32, ndim=ndim)
+    return CudaKernel(Generated(function, "", 0, sites, False, threads=32), Cubin(b"", ""), target, device(ordinal))
 
 
 def fails(kind: int, site: int, block: int = 0, **fields: int) -> Callable[[Launched], None]:

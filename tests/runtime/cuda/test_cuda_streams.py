@@ -125,3 +125,11 @@ def test_what_is_captured_waits_for_nothing_that_is_not(fake: FakeLibrary) -> No
     fake.capturing.add(4)
     order(device(0), 3, 4)
     assert [call for call in fake.calls if call[0] == "cuEventRecord"]
+
+
+def test_the_default_stream_while_another_is_captured(fake: FakeLibrary) -> None:
+    """The driver refuses to say anything of it then, and an event on it would break the capture."""
+    fake.fails["cuStreamIsCapturing"] = 906
+    order(device(0), 0, 4)
+    assert streams.is_capturing(device(0), 0)
+    assert not [call for call in fake.calls if call[0] == "cuEventRecord"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextvars
+import functools
 import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +22,7 @@ from tilekit.runtime.progress import progress
 
 T = TypeVar("T")
 KIND = "cuda"
+CUBIN = "kernel.cubin"
 NATIVE = Path(__file__).parents[2] / "native"
 
 
@@ -79,12 +82,12 @@ def build(source: str, name: str, target: Target, options: Mapping[str, Any]) ->
         what = "compiling kernel {!r} for sm_{} with NVRTC {}.{}".format(name, target.arch, *version)
         with progress(what):
             found = nvrtc.compile_cubin(source, name, headers(), given)
-        (folder / "kernel.cubin").write_bytes(found.code)
+        (folder / CUBIN).write_bytes(found.code)
         (folder / "ptxas.txt").write_text(found.log, encoding="utf-8")
 
     describe = {"kernel": name, "compiler": "NVRTC {}.{}".format(*version), "architecture": f"sm_{target.arch}"}
     folder = disk.get_or_build(KIND, key, compile_into, describe)
-    code, log = (folder / "kernel.cubin").read_bytes(), (folder / "ptxas.txt").read_text(encoding="utf-8")
+    code, log = (folder / CUBIN).read_bytes(), (folder / "ptxas.txt").read_text(encoding="utf-8")
     return Cubin(code, log), folder
 
 
@@ -109,7 +112,9 @@ def in_parallel(jobs: Sequence[Callable[[], T]]) -> list[T]:
             except BaseException as error:
                 errors[number] = error
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(len(jobs), allowed_cpus()))]
+    # In the options in force here, which are those of a context.
+    works = [functools.partial(contextvars.copy_context().run, work) for _ in range(min(len(jobs), allowed_cpus()))]
+    threads = [threading.Thread(target=run, daemon=True) for run in works]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tilekit.runtime.cuda.mailbox import Mailbox
 
 _MAJOR, _MINOR = 75, 76
-_MAX_SHARED, _RESERVED_SHARED, _MULTIPROCESSORS = 97, 111, 16
+_MAX_SHARED, _MULTIPROCESSORS = 97, 16
 _REMEMBERED = 8
 
 

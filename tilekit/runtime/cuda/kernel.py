@@ -51,8 +51,11 @@ class Slot:
 class CudaKernel:
     """A compiled kernel on one device: chooses the stream, packs arguments and launches."""
 
-    def __init__(self, generated: Generated, cubin: Cubin, target: Target, device: Device) -> None:
+    def __init__(
+        self, generated: Generated, cubin: Cubin, target: Target, device: Device, entry: bytes = ENTRY
+    ) -> None:
         self.generated = generated
+        self.entry = entry
         self.name = generated.function.name
         self.cubin = cubin
         self.device = device
@@ -64,7 +67,7 @@ class CudaKernel:
         self._waits = target.checked or (self.mailbox is not None and self.mailbox.prints)
         """Whether a launch is waited for: its prints come out, and its errors are known to be its own."""
         self._watched = self._waits or self.mailbox is not None
-        self._threads = target.threads
+        self._threads = generated.threads
         self._gathers = generated.lanes is not None and not target.tiled
         """Whether a block is ``block_dim`` consecutive points."""
         self._single = runs_points(generated.function, target)
@@ -72,7 +75,7 @@ class CudaKernel:
         types = [value.type for value in generated.function.params.values()]
         layout = struct.Struct(_CONFIG + LAUNCH + "".join(map(format_of, types)))
         self._pack_into, self._size = layout.pack_into, layout.size
-        self._head = (1, 1, target.threads, 1, 1, generated.arena)
+        self._head = (1, 1, generated.threads, 1, 1, generated.arena)
         self._tail = (*(1,) * (4 - target.ndim), target.ndim, target.block_dim)
         self._slots = [Slot(self._size)]
         functions = device.driver.functions
@@ -87,7 +90,7 @@ class CudaKernel:
             code = driver.functions["cuModuleLoadData"](ctypes.addressof(module), self.cubin.code)
             if code:
                 raise failures.of_launch(self, code)
-            self.function = driver.pointer("cuModuleGetFunction", module, ENTRY)
+            self.function = driver.pointer("cuModuleGetFunction", module, self.entry)
             self.registers = self._attribute(_REGISTERS)
             self.local_bytes = self._attribute(_LOCAL)
             self._check_limits()

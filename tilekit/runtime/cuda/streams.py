@@ -44,11 +44,16 @@ def handle_of(stream: Any) -> int:
 
 def choose(views: Sequence[ArrayView], device: Device) -> tuple[int, Sequence[int]]:
     """The stream of a launch that names none, and the other streams that its arrays are used on."""
+    kind = type(views[0].owner) if views else None
+    for view in views:
+        if type(view.owner) is not kind:
+            return _choose_among(views, device)
+    library = library_of.get(kind)  # type: ignore[arg-type]
+    return _choose_among(views, device) if library is None else (_CURRENT[library](device.ordinal), ())
+
+
+def _choose_among(views: Sequence[ArrayView], device: Device) -> tuple[int, Sequence[int]]:
     libraries = {library_of.get(type(view.owner)) for view in views}
-    if len(libraries) == 1:
-        library = libraries.pop()
-        if library is not None:
-            return _CURRENT[library](device.ordinal), ()
     found = [_CURRENT[name](device.ordinal) for name in PRECEDENCE if name in libraries]
     chosen = found[0] if found else _of_warp(device.ordinal)
     others = {*found, *(view.stream for view in views if isinstance(view, StreamView))} - {chosen}
@@ -93,11 +98,19 @@ def _of_warp(ordinal: int) -> int:
 _CURRENT: dict[str, Callable[[int], int]] = {"torch": _of_torch, "cupy": _of_cupy, "warp": _of_warp}
 
 
-def is_capturing(device: Device, stream: int) -> bool:
-    """Whether what is launched on the stream is recorded for a graph."""
+_REFUSED = -1
+
+
+def _capture_state(device: Device, stream: int) -> int:
+    """0 where nothing is captured; ``_REFUSED`` for the default stream while another one is."""
     status = ctypes.c_int()
     code = device.driver.functions["cuStreamIsCapturing"](stream, ctypes.addressof(status))
-    return bool(code or status.value)  # an error: the default stream, while another one is captured
+    return _REFUSED if code else status.value
+
+
+def is_capturing(device: Device, stream: int) -> bool:
+    """Whether what is launched on the stream is recorded for a graph, or would disturb what is."""
+    return _capture_state(device, stream) != 0
 
 
 def order(device: Device, first: int, then: int) -> None:
@@ -105,7 +118,8 @@ def order(device: Device, first: int, then: int) -> None:
 
     Nothing is done where just one of them is being captured: what is recorded cannot wait for what is not.
     """
-    if is_capturing(device, first) != is_capturing(device, then):
+    state = _capture_state(device, first)
+    if state == _REFUSED or state != _capture_state(device, then):
         return
     try:
         event = device.events.pop()
