@@ -30,7 +30,7 @@ from tilekit.passes.uniformity import runs_lanes
 from tilekit.runtime import cache, faults
 from tilekit.runtime.arguments import whole_blocks
 from tilekit.runtime.dump import Dump
-from tilekit.runtime.keys import key_of
+from tilekit.runtime.keys import DIGITS, key_of
 from tilekit.runtime.pool import run_blocks
 from tilekit.runtime.progress import progress
 from tilekit.runtime.toolchain import REMEDY, Toolchain, find_toolchain, library_suffix
@@ -106,11 +106,12 @@ def _header_digest() -> str:
 
 def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bool) -> Path:
     """The shared library of a generated kernel, from the cache or the compiler."""
+    flags = toolchain.flags_of(debug, fast_math)
     key = key_of(
         source=generated.source,
         headers=_header_digest(),
         compiler=toolchain.fingerprint,
-        flags=list(toolchain.flags_of(debug, fast_math)),
+        flags=list(flags),
         tilekit=cache.tilekit_version(),
     )
     name = f"kernel{library_suffix()}"
@@ -121,7 +122,13 @@ def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bo
         with progress(f"compiling kernel {generated.function.name!r} with {toolchain.name}"):
             toolchain.compile(source, folder / name, [NATIVE], debug, fast_math)
 
-    describe = {"kernel": generated.function.name, "compiler": f"{toolchain.name} {toolchain.version}"}
+    describe = {
+        "kernel": generated.function.name,
+        "compiler": f"{toolchain.name} {toolchain.version}",
+        "flags": " ".join(flags),
+        "headers": _header_digest()[:DIGITS],
+        "compiler, flags and processor": toolchain.fingerprint[:DIGITS],
+    }
     return cache.get_or_build("cpu", key, compile_into, describe) / name
 
 

@@ -17,7 +17,7 @@ from tilekit.runtime import cache as disk
 from tilekit.runtime.cpus import allowed_cpus
 from tilekit.runtime.cuda import nvrtc
 from tilekit.runtime.cuda.nvrtc import Cubin
-from tilekit.runtime.keys import key_of
+from tilekit.runtime.keys import DIGITS, key_of
 from tilekit.runtime.progress import progress
 
 T = TypeVar("T")
@@ -85,7 +85,13 @@ def build(source: str, name: str, target: Target, options: Mapping[str, Any]) ->
         (folder / CUBIN).write_bytes(found.code)
         (folder / "ptxas.txt").write_text(found.log, encoding="utf-8")
 
-    describe = {"kernel": name, "compiler": "NVRTC {}.{}".format(*version), "architecture": f"sm_{target.arch}"}
+    describe = {
+        "kernel": name,
+        "compiler": "NVRTC {}.{}".format(*version),
+        "architecture": f"sm_{target.arch}",
+        "options": " ".join(given),
+        "headers": _header_digest()[:DIGITS],
+    }
     folder = disk.get_or_build(KIND, key, compile_into, describe)
     code, log = (folder / CUBIN).read_bytes(), (folder / "ptxas.txt").read_text(encoding="utf-8")
     return Cubin(code, log), folder
