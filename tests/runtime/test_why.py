@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -38,9 +37,8 @@ def put(key: str, source: str = "code", kind: str = "cpu", **describe: str) -> N
 
 def reasons(name: str) -> list[str]:
     head, *found = why(name).splitlines()
-    assert re.match(
-        r"\w+ [0-9a-f]{12} of [0-9-]{10} [0-9:]{8}: not as \w+ [0-9a-f]{12} of [0-9-]{10} [0-9:]{8}:$", head
-    )
+    named = r"\w+ [0-9a-f]{12} of [0-9-]{10} [0-9:]{8}"
+    assert re.fullmatch(f"{named}: not as {named}:", head)
     return found
 
 
@@ -124,7 +122,6 @@ def test_a_kernel_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_with_every_fact_of_the_key_recorded() -> None:
     """A part of a key that an entry does not record could not be told as a reason."""
-    entry: Any = None
     tk.compile(scaled, device="cpu")
     (entry,) = cache.list_entries()
     assert {"kernel", "compiler", "flags", "headers"} <= set(entry.describe)
