@@ -45,7 +45,7 @@ def _list(arguments: argparse.Namespace) -> None:
             entry.created_at,
             size(entry.size),
             entry.describe.get("kernel", ""),
-            entry.describe.get("compiler", ""),
+            ", ".join(entry.describe[name] for name in ("compiler", "architecture") if name in entry.describe),
         ]
         for entry in entries
     ]
