@@ -13,7 +13,7 @@ from tests.nvrtc import needs_nvrtc
 from tilekit.config import config
 from tilekit.errors import KernelValueError
 from tilekit.runtime import cache
-from tilekit.runtime.why import why
+from tilekit.runtime.why import reason, why
 
 
 @pytest.fixture(autouse=True)
@@ -84,6 +84,20 @@ def test_one_that_had_no_reason() -> None:
     put("a")
     put("b")
     assert reasons("gemm") == ["  nothing that is recorded differs: the earlier one was damaged"]
+
+
+def test_reasons_in_a_few_words() -> None:
+    described = {"kernel": "gemm", "compiler": "g++ 12", "flags": "-O3", "headers": "1"}
+    assert reason("cpu", described) == "for the first time"
+    put("a", flags="-O3", headers="1", kind="cuda")
+    put("b", flags="-O3", headers="1", kernel="other")
+    assert reason("cpu", described) == "for the first time"
+    put("c", flags="-O1", headers="2")
+    assert reason("cpu", described) == "changed: flags, headers"
+    put("d", flags="-O3", headers="2")
+    assert reason("cpu", described) == "changed: headers"
+    put("e", flags="-O3", headers="1")
+    assert reason("cpu", described) == "its code has changed"
 
 
 def test_names_of_nothing() -> None:

@@ -34,6 +34,7 @@ from tilekit.runtime.keys import DIGITS, key_of
 from tilekit.runtime.pool import run_blocks
 from tilekit.runtime.progress import progress
 from tilekit.runtime.toolchain import REMEDY, Toolchain, find_toolchain, library_suffix
+from tilekit.runtime.why import reason
 
 NATIVE = Path(__file__).parents[1] / "native"
 _FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H",
@@ -116,12 +117,6 @@ def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bo
     )
     name = f"kernel{library_suffix()}"
 
-    def compile_into(folder: Path) -> None:
-        source = folder / "kernel.cpp"
-        source.write_text(generated.source, encoding="utf-8")
-        with progress(f"compiling kernel {generated.function.name!r} with {toolchain.name}"):
-            toolchain.compile(source, folder / name, [NATIVE], debug, fast_math)
-
     describe = {
         "kernel": generated.function.name,
         "compiler": f"{toolchain.name} {toolchain.version}",
@@ -129,6 +124,14 @@ def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bo
         "headers": _header_digest()[:DIGITS],
         "compiler, flags and processor": toolchain.fingerprint[:DIGITS],
     }
+
+    def compile_into(folder: Path) -> None:
+        source = folder / "kernel.cpp"
+        source.write_text(generated.source, encoding="utf-8")
+        what = f"compiling kernel {generated.function.name!r} with {toolchain.name}"
+        with progress(what, lambda: reason("cpu", describe)):
+            toolchain.compile(source, folder / name, [NATIVE], debug, fast_math)
+
     return cache.get_or_build("cpu", key, compile_into, describe) / name
 
 

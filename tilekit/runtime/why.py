@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tilekit.errors import KernelValueError
 from tilekit.runtime import store
@@ -39,6 +39,17 @@ def why(name: str) -> str:
     closest = min(earlier, key=lambda other: len(list(_differences(entry, other))))
     reasons = list(_differences(entry, closest)) or ["nothing that is recorded differs: the earlier one was damaged"]
     return "\n".join([f"{_named(entry)}: not as {_named(closest)}:", *(f"  {reason}" for reason in reasons)])
+
+
+def reason(kind: str, describe: Mapping[str, str]) -> str:
+    """Why a kernel with this description is being compiled, in a few words."""
+    kernel = describe.get("kernel")
+    earlier = [e for e in list_entries() if e.kind == kind and e.describe.get("kernel") == kernel]
+    changes = [[name for name in describe if entry.describe.get(name) != describe[name]] for entry in earlier]
+    if not changes:
+        return "for the first time"
+    names = min(changes, key=len)
+    return f"changed: {', '.join(names)}" if names else "its code has changed"
 
 
 def _named(entry: Entry) -> str:

@@ -19,6 +19,7 @@ from tilekit.runtime.cuda import nvrtc
 from tilekit.runtime.cuda.nvrtc import Cubin
 from tilekit.runtime.keys import DIGITS, key_of
 from tilekit.runtime.progress import progress
+from tilekit.runtime.why import reason
 
 T = TypeVar("T")
 KIND = "cuda"
@@ -75,16 +76,6 @@ def build(source: str, name: str, target: Target, options: Mapping[str, Any]) ->
     given = options_of(target, options)
     version = nvrtc.version()
     key = key_of(source=source, headers=_header_digest(), options=given, nvrtc=version, tilekit=disk.tilekit_version())
-
-    def compile_into(folder: Path) -> None:
-        nvrtc.check_arch(target.arch)
-        (folder / "kernel.cu").write_text(source, encoding="utf-8")
-        what = "compiling kernel {!r} for sm_{} with NVRTC {}.{}".format(name, target.arch, *version)
-        with progress(what):
-            found = nvrtc.compile_cubin(source, name, headers(), given)
-        (folder / CUBIN).write_bytes(found.code)
-        (folder / "ptxas.txt").write_text(found.log, encoding="utf-8")
-
     describe = {
         "kernel": name,
         "compiler": "NVRTC {}.{}".format(*version),
@@ -92,6 +83,16 @@ def build(source: str, name: str, target: Target, options: Mapping[str, Any]) ->
         "options": " ".join(given),
         "headers": _header_digest()[:DIGITS],
     }
+
+    def compile_into(folder: Path) -> None:
+        nvrtc.check_arch(target.arch)
+        (folder / "kernel.cu").write_text(source, encoding="utf-8")
+        what = "compiling kernel {!r} for sm_{} with NVRTC {}.{}".format(name, target.arch, *version)
+        with progress(what, lambda: reason(KIND, describe)):
+            found = nvrtc.compile_cubin(source, name, headers(), given)
+        (folder / CUBIN).write_bytes(found.code)
+        (folder / "ptxas.txt").write_text(found.log, encoding="utf-8")
+
     folder = disk.get_or_build(KIND, key, compile_into, describe)
     code, log = (folder / CUBIN).read_bytes(), (folder / "ptxas.txt").read_text(encoding="utf-8")
     return Cubin(code, log), folder
