@@ -140,8 +140,9 @@ def _foreign(function: Any, root: str) -> Any:
 def call_of(value: Any) -> FunctionType | None:
     """What runs where an object of a user's class is called."""
     found = None if isinstance(value, type) else inspect.getattr_static(type(value), "__call__", None)
-    if isinstance(found, FunctionType) and found.__module__.partition(".")[0] not in ("tilekit", "warp", "torch"):
-        return found
+    if isinstance(found, FunctionType):
+        package = (found.__module__ or "").partition(".")[0]
+        return found if package not in ("tilekit", "warp", "torch") else None
     return None
 
 

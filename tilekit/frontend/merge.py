@@ -224,8 +224,8 @@ class TupleSlot(Slot):
 def merge(name: str, before: Any, sides: list[Any]) -> Slot:
     """The slot of a variable after a branch that leaves it bound to one of ``sides``."""
     known = [side for side in sides if side is not MISSING]
-    if not known:
-        return Slot(None if name == RESULT else UNBOUND)
+    if not known:  # all sides have left, so that nothing reads it any more
+        return Slot(None if name == RESULT else before)
     if any(side is UNBOUND for side in known):
         return Slot(UNBOUND)
     settled = len(known) == len(sides) or not is_recorded(known[0]) or same(known[0], bound(before))

@@ -45,12 +45,14 @@ _IN_TEXT = {"Scalar": "a run-time number", "Text": "a text with run-time values"
 _LONGEST = 40
 
 
-def translate(error: BaseException, dropped: dict[str, str] | None = None) -> BaseException:
+def translate(
+    error: BaseException, dropped: dict[str, str] | None = None, kernel: Location | None = None
+) -> BaseException:
     """An error that arose in a kernel, as tilekit's at the place in the kernel.
 
-    ``dropped`` says of variables why they lost their value.
+    ``dropped`` says of variables why they lost their value; ``kernel`` is where the kernel stands.
     """
-    place = locate_error(error.__traceback__)
+    place = locate_error(error.__traceback__) or kernel
     if isinstance(error, AttributeError) and place is not None:
         place = _narrowed(place, error.name)
     if isinstance(error, TilekitError):

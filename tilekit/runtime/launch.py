@@ -135,7 +135,10 @@ def _run(
 
 
 def _no_kernel(given: Any) -> KernelTypeError:
-    found = f"Warp's kernel {given.key!r}" if hasattr(given, "key") else describe(given)
+    warps = type(given).__module__.partition(".")[0] == "warp" and hasattr(given, "key")
+    found = f"Warp's kernel {given.key!r}" if warps else describe(given)
+    if isinstance(getattr(given, "__wrapped__", None), Kernel):
+        found += ", which wraps a kernel; put @tk.kernel above its other decorators"
     return KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {found}")
 
 
