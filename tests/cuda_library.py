@@ -50,8 +50,7 @@ class CudaLibrary:
             includes.update(dict.fromkeys(line for line in lines if line.startswith("#include")))
             body = "\n".join(line for line in lines if not line.startswith("#include"))
             parts.append(f"namespace kernel_{number} {{\n{body.replace(ENTRY, f'{ENTRY}_{number}')}\n}}\n")
-        source, name = "
-".join([*includes, *parts]), self.generated[numbers[0]].function.name
+        source, name = "\n".join([*includes, *parts]), self.generated[numbers[0]].function.name
         if self.quick:
             options = (*build.options_of(self.target, {}), "--Ofast-compile=max")
             return nvrtc.compile_cubin(source, name, build.headers(), options)
