@@ -3,7 +3,6 @@ ways that no text shows (an attribute of an argument of a helper, what a method 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Mapping, Sequence
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -16,10 +15,10 @@ from tilekit.frontend.outer_names import (
     Capture,
     captures_by,
     chain_expression,
+    checker_of,
     follow_or_missing,
     helpers_in,
     names_in,
-    reader_of,
     run_by_python,
 )
 from tilekit.frontend.scopes import Chain
@@ -164,15 +163,14 @@ class Guards:
     def __init__(self, found: list[tuple[Guarded, Any, Any]]) -> None:
         self.found = [(guarded, key) for guarded, _, key in found]
         stable = [(guarded, value) for guarded, value, _ in found if not is_changing(value)]
-        self._read = reader_of([guarded for guarded, _ in stable])
-        self._values = tuple(value for _, value in stable)
+        self._unchanged = checker_of(stable)
         self._changing = len(stable) < len(found)
 
     def hold(self) -> bool:
         """Whether all are what they were; by identity first."""
         if not self._changing:
             try:
-                if all(map(operator.is_, self._read(), self._values)):
+                if self._unchanged():
                     return True
             except Exception:  # something is gone, which the slow way tells
                 pass
