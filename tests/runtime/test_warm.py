@@ -65,6 +65,8 @@ def long_way(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_the_third_launch_is_warm(long_way: list[str]) -> None:
     a, out = floats(), np.zeros(8, np.float32)
+    tk.launch(scaled, dim=1, inputs=[a, 0], outputs=[out])
+    long_way.clear()
     for n in range(9):
         tk.launch(scaled, dim=8, inputs=[a, n], outputs=[out])
         assert out.tolist() == [2.0 * x if x < n else 0.0 for x in range(8)]
@@ -98,7 +100,7 @@ def test_other_layouts() -> None:
         ([floats(), 1.5, floats()], TypeError, "'n' of kernel 'scaled'"),
         ([floats(), 8, np.broadcast_to(floats(1), 8)], ValueError, "'out' of kernel 'scaled': is written"),
         ([floats(), 8], TypeError, "takes 3 arguments"),
-        ([floats(), 8, None], TypeError, ""),
+        ([None, 8, floats()], TypeError, "a is None"),
         ([floats().reshape(2, 4), 8, floats()], TypeError, "2 dimensions"),
         ((x for x in [floats(), 8, floats()]), TypeError, "inputs .* must be a list or tuple"),
         (None, TypeError, "inputs .* must be a list or tuple"),
