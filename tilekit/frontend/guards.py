@@ -3,7 +3,6 @@ ways that no text shows (an attribute of an argument of a helper, what a method 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Mapping, Sequence
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -18,10 +17,10 @@ from tilekit.frontend.outer_names import (
     Capture,
     captures_by,
     chain_expression,
+    checker_of,
     follow_or_missing,
     helpers_in,
     names_in,
-    reader_of,
     run_by_python,
 )
 from tilekit.frontend.scopes import Chain
@@ -176,14 +175,13 @@ class Guards:
     def __init__(self, found: list[tuple[Guarded, Any, Any]]) -> None:
         self.found = [(guarded, key) for guarded, _, key in found]
         stable = [(guarded, value) for guarded, value, _ in found if not is_changing(value)]
-        self._read = reader_of([guarded for guarded, _ in stable])
-        self._values = tuple(value for _, value in stable)
+        self._unchanged = checker_of(stable)
         self._changing = [(guarded, key) for guarded, value, key in found if is_changing(value)]
 
     def hold(self) -> bool:
         """Whether all are what they were; by identity first."""
         try:
-            same = all(map(operator.is_, self._read(), self._values))
+            same = self._unchanged()
         except Exception:  # something is gone, which the slow way tells
             same = False
         left = self._changing if same else self.found

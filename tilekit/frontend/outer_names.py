@@ -97,11 +97,14 @@ def chain_expression(chain: Chain, index: int, names: dict[str, Any]) -> str:
     return text
 
 
-def reader_of(captures: Iterable[Any]) -> Callable[[], tuple[Any, ...]]:
-    """A function that reads all values at once, as fast as Python code that names them."""
+def checker_of(found: Iterable[tuple[Any, Any]]) -> Callable[[], bool]:
+    """A function that says whether each capture still is its value; as fast as Python code that names them."""
     names: dict[str, Any] = {"Missing": Missing}
-    parts = [capture.expression(index, names) for index, capture in enumerate(captures)]
-    return eval(f"lambda: ({''.join(part + ',' for part in parts)})", names)  # type: ignore[no-any-return]
+    parts = []
+    for index, (capture, value) in enumerate(found):
+        names[f"v{index}"] = value
+        parts.append(f"{capture.expression(index, names)} is v{index}")
+    return eval(f"lambda: {' and '.join(parts) or True}", names)  # type: ignore[no-any-return]
 
 
 def _cell_of(function: FunctionType, name: str) -> Any:

@@ -34,6 +34,7 @@ from tilekit.runtime.keys import DIGITS, key_of
 from tilekit.runtime.pool import run_blocks
 from tilekit.runtime.progress import progress
 from tilekit.runtime.toolchain import REMEDY, Toolchain, find_toolchain, library_suffix
+from tilekit.runtime.warm import Again, Like
 from tilekit.runtime.why import reason
 
 NATIVE = Path(__file__).parents[1] / "native"
@@ -167,6 +168,14 @@ class CpuKernel:
                 self._run(self._packed(grid, report, values), blocks, grid, fault, lambda size: memory)
         else:
             self._run(self._packed(grid, 0, values), blocks, grid, faults.current(), _arena)
+
+    def again(self, like: Like) -> Again:
+        """Launches that differ in addresses and numbers."""
+
+        def launch(pointers: Sequence[int], numbers: Sequence[Any], stream: Any) -> None:
+            self.run(like.with_others(pointers, numbers), like.grid, like.points)
+
+        return launch
 
     def _packed(self, grid: tuple[int, ...], report: int, values: Sequence[Any]) -> bytes:
         try:
