@@ -8,6 +8,7 @@ from typing import Any
 from tilekit.errors import KernelNotImplementedError, KernelValueError
 from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.context import Builder, LaunchForm, active
+from tilekit.ir.core import Function, walk
 from tilekit.ir.handles import OPERATORS, Scalar
 from tilekit.ir.interpret import Eager, Machine
 from tilekit.ir.types import ScalarType, int32
@@ -157,6 +158,12 @@ def tid() -> Any:
     form = launch_form()
     axis = 0 if form.ndim == 1 else -1
     return Tid((coordinate if form.tiled else point)(axis).datum)
+
+
+def dimensions(fn: Function) -> int:
+    """Dimensions of the grid of a function traced without a launch: the names that ``tid()`` is unpacked into."""
+    axes = (op.attrs["axis"] for op in walk(fn.body) if op.builtin in (coordinate, point))
+    return max((axis + 1 for axis in axes), default=0) or 1
 
 
 def unpack(value: Any, count: int) -> Any:

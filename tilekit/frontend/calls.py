@@ -27,10 +27,10 @@ from tilekit.errors import (
     TilekitWarning,
 )
 from tilekit.frontend import joins
-from tilekit.frontend.messages import suggestion
 from tilekit.frontend.reads import as_python, has_name, read_by_name, recorder
 from tilekit.frontend.source import Source, compile_tree, is_registered, locate, read_source, register_code
 from tilekit.frontend.syntax import FACTORY, closure_names, rewrite_function
+from tilekit.ir.attributes import suggestion
 from tilekit.ir.builtin import REGISTRY, Builtin
 from tilekit.ir.context import Concrete, active, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
@@ -140,8 +140,9 @@ def _foreign(function: Any, root: str) -> Any:
 def call_of(value: Any) -> FunctionType | None:
     """What runs where an object of a user's class is called."""
     found = None if isinstance(value, type) else inspect.getattr_static(type(value), "__call__", None)
-    if isinstance(found, FunctionType) and found.__module__.partition(".")[0] not in ("tilekit", "warp", "torch"):
-        return found
+    if isinstance(found, FunctionType):
+        package = (found.__module__ or "").partition(".")[0]
+        return found if package not in ("tilekit", "warp", "torch") else None
     return None
 
 

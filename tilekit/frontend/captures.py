@@ -101,6 +101,6 @@ def checked_key(capture: Capture, value: Any) -> Any:
     try:
         return key_of_value(value) if capture.strict else content_key(value)
     except TilekitError as error:
-        if capture.function.__module__.partition(".")[0] in sys.stdlib_module_names - {"__main__"}:
+        if (capture.function.__module__ or "").partition(".")[0] in sys.stdlib_module_names - {"__main__"}:
             return id(value)
         raise type(error)(f"{capture} {error.message}", capture.location) from None

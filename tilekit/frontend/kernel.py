@@ -15,11 +15,11 @@ from tilekit.forks import Lock
 from tilekit.frontend.calls import Func
 from tilekit.frontend.captures import Captures
 from tilekit.frontend.guards import Guards, Reads
-from tilekit.frontend.messages import suggestion
 from tilekit.frontend.outer_names import captures_of
 from tilekit.frontend.source import keep_source, read_source
 from tilekit.frontend.trace import trace
 from tilekit.ir.annotations import ArrayAnnotation
+from tilekit.ir.attributes import suggestion
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.ir.operands import describe

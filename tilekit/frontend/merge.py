@@ -9,7 +9,7 @@ from tilekit.frontend.sameness import BoundTile, bound, same
 from tilekit.frontend.syntax import RESULT
 from tilekit.ir.core import Const, Value
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile, wrap
-from tilekit.ir.operands import common_dtype, constant, convert_constant, describe
+from tilekit.ir.operands import as_literal, common_dtype, constant, convert_constant, describe
 from tilekit.ir.types import ArrayType, ScalarType, TileType
 
 
@@ -50,7 +50,7 @@ def numeric_operand(value: Any, wanted: ScalarType) -> Any:
         return OPERATORS["cast"](value, wanted.dtype).datum
     found = constant(value)
     assert found is not None
-    return found if found.type == wanted else Const(wanted, convert_constant(found, wanted.dtype, "merge").value)
+    return as_literal(found) if found.type == wanted else Const(wanted, convert_constant(found, wanted.dtype, "").value)
 
 
 def merged_type(values: list[Any]) -> ScalarType:
@@ -224,8 +224,8 @@ class TupleSlot(Slot):
 def merge(name: str, before: Any, sides: list[Any]) -> Slot:
     """The slot of a variable after a branch that leaves it bound to one of ``sides``."""
     known = [side for side in sides if side is not MISSING]
-    if not known:
-        return Slot(None if name == RESULT else UNBOUND)
+    if not known:  # all sides have left, so that nothing reads it any more
+        return Slot(None if name == RESULT else before)
     if any(side is UNBOUND for side in known):
         return Slot(UNBOUND)
     settled = len(known) == len(sides) or not is_recorded(known[0]) or same(known[0], bound(before))

@@ -153,7 +153,7 @@ def helpers_in(value: Any) -> Iterator[FunctionType]:
     if isinstance(value, Func):
         yield value.function
     elif isinstance(value, FunctionType):
-        if not _is_ours(value) and value.__module__.partition(".")[0] not in ("numpy", "warp", "torch"):
+        if not _is_ours(value) and _package(value) not in ("numpy", "warp", "torch"):
             yield value
     elif type(value).__module__.startswith("warp") and isinstance(getattr(value, "func", None), FunctionType):
         yield value.func

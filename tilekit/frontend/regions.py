@@ -222,6 +222,8 @@ class Loop:
             for (tile, _), param in zip(self.tiles.tiles, held, strict=True):
                 tile.rebind(param)
             self.cells.write({name: slot.enter() for name, slot in slots.items()})
+            # The loop goes on only where no jump has left it.
+            self.cells.write(dict.fromkeys((name for name in slots if name.startswith(JUMP_FLAGS)), False))
             self.aliases.link(_carried(slots))
             self.tiles.spoil(self.unreadable)
             first = run_iteration(self.cells, lambda: step(leading))

@@ -160,7 +160,7 @@ def _find_lambda(function: FunctionType, file: str, where: Location) -> ast.Lamb
 
 def _holds(node: ast.Lambda, code: CodeType) -> bool:
     """Whether all instructions of a lambda's code stand in the body of the node."""
-    if tuple(a.arg for a in node.args.args) != code.co_varnames[: code.co_argcount]:
+    if tuple(a.arg for a in (*node.args.posonlyargs, *node.args.args)) != code.co_varnames[: code.co_argcount]:
         return False
     places = [place for place in code.co_positions() if None not in place and place[2] != place[3]]
     body: Any = node.body

@@ -76,7 +76,7 @@ template <class T> TK_FN T mod(T a, T b)
 // Comparisons, IEEE for floats: any of them with a NaN is false, except ne.
 template <class T> TK_FN conditional_t<is_half<T>, f32, T> comparable(T x)
 {
-    if constexpr (is_half<T>) return to_f32(x);
+    if constexpr (is_half<T>) return to_f32_number(x);
     else return x;
 }
 template <class T> TK_FN bool eq(T a, T b) { return comparable(a) == comparable(b); }

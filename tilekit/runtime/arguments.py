@@ -206,7 +206,10 @@ def scalar_value(value: Any, dtype: DType) -> Any:
         raise KernelTypeError(f"{value} does not fit {dtype.name}")
     if dtype.kind == "b":
         return bool(value)
-    number = to_numpy_scalar(value, dtype)
+    try:
+        number = to_numpy_scalar(value, dtype)
+    except OverflowError:  # beyond float64, which rounds what is beyond the dtype to infinity
+        raise KernelTypeError(f"the integer does not fit {dtype.name}") from None
     if dtype is bfloat16:
         return int(to_memory(np.asarray([number]), dtype, np.dtype(np.uint16))[0])
     return float(number)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilekit.config import config
-from tilekit.errors import KernelNotImplementedError, KernelTypeError, KernelValueError
+from tilekit.errors import KernelIndexError, KernelNotImplementedError, KernelTypeError, KernelValueError
 from tilekit.frontend.guards import GuardedForms
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
@@ -135,7 +135,10 @@ def _run(
 
 
 def _no_kernel(given: Any) -> KernelTypeError:
-    found = f"Warp's kernel {given.key!r}" if hasattr(given, "key") else describe(given)
+    warps = type(given).__module__.partition(".")[0] == "warp" and hasattr(given, "key")
+    found = f"Warp's kernel {given.key!r}" if warps else describe(given)
+    if isinstance(getattr(given, "__wrapped__", None), Kernel):
+        found += ", which wraps a kernel; put @tk.kernel above its other decorators"
     return KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {found}")
 
 
@@ -175,8 +178,23 @@ class Launch:
         self.dim = dims_of(dim)
 
     def set_param_at_index(self, index: int, value: Any) -> None:
-        """Pass another argument from now on."""
-        self.params[index] = value
+        """Pass another argument from now on.
+
+        Raises:
+            KernelIndexError: the kernel has no parameter of that number.
+            KernelTypeError: ``index`` is no integer.
+        """
+        names = list(self.kernel.parameters)
+        try:
+            found = operator.index(index)
+        except TypeError:
+            raise KernelTypeError(f"the index of a parameter must be an integer, got {describe(index)}") from None
+        if not 0 <= found < len(names):
+            raise KernelIndexError(
+                f"kernel {self.kernel.key!r} has no parameter {found}; its {len(names)} parameters are "
+                f"{', '.join(f'{number}: {name}' for number, name in enumerate(names))}"
+            )
+        self.params[found] = value
 
     def set_param_by_name(self, name: str, value: Any) -> None:
         """Pass another argument from now on.
@@ -190,7 +208,18 @@ class Launch:
         self.params[names.index(name)] = value
 
     def set_params(self, values: Sequence[Any]) -> None:
-        """Pass other arguments from now on, the first ones in order."""
+        """Pass other arguments from now on, the first ones in order.
+
+        Raises:
+            KernelTypeError: ``values`` is no list or tuple, or has more entries than the kernel has parameters.
+        """
+        if not isinstance(values, Sequence) or isinstance(values, str):
+            raise KernelTypeError(f"the arguments must be a list or tuple, got {describe(values)}")
+        if len(values) > len(self.params):
+            raise KernelTypeError(
+                f"kernel {self.kernel.key!r} takes {len(self.params)} arguments ({', '.join(self.kernel.parameters)}), "
+                f"got {len(values)}"
+            )
         self.params[: len(values)] = values
 
 

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tilekit.codegen.cuda import runs_points
+from tilekit.codegen.shared_memory import check_shared_memory
 from tilekit.codegen.target import Target
 from tilekit.errors import DeviceError, KernelTypeError
 from tilekit.passes.activity import written_positions
@@ -103,12 +104,8 @@ class CudaKernel:
     def _check_limits(self) -> None:
         where = failures.location_of(self.generated.function)
         shared = self.generated.arena + self._attribute(_STATIC_SHARED)
-        if shared > self.device.max_shared:
-            raise DeviceError(
-                f"kernel {self.name!r} needs {shared} bytes of shared memory, but a block on {self.device.name} can "
-                f"have {self.device.max_shared} at most; use smaller tiles",
-                where,
-            )
+        limit = self.device.max_shared
+        check_shared_memory(self.generated.function, self.generated.storage, shared, limit, self.device.name)
         if self._threads > (most := self._attribute(_THREADS)):
             raise DeviceError(
                 f"kernel {self.name!r} needs {self.registers} registers a thread, so that a block can have {most} "
