@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from tilekit.codegen.gemm_plan import Factor, Plan, Product, Situation, Source, plan, scalar_warning, unordered
 from tilekit.codegen.gemm_kinds import accumulator
+from tilekit.codegen.gemm_plan import Factor, Plan, Product, Situation, Source, plan, scalar_warning, unordered
 from tilekit.codegen.gemm_tiles import REGISTERS, shared_of_block
 from tilekit.codegen.orders import Order, is_packed, order_of, why_unordered
 from tilekit.codegen.target import ArrayClass
