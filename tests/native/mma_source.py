@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import shutil
-import subprocess
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from tests.native.cuda_driver import compile_cubin
 from tilekit.codegen.gemm_kinds import accumulator
@@ -16,6 +15,7 @@ from tilekit.codegen.gemm_plan import Factor, Plan, Product, Situation, Source, 
 from tilekit.codegen.target import ArrayClass
 from tilekit.ir.types import DType
 from tilekit.ir.views import ViewMap
+from tilekit.runtime.cuda.disassemble import disassemble, find_disassembler
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Case:
     stages: int | None = None
     threads: int | None = None
     arch: str = "90a"
+    in_loop: bool = True
 
     @property
     def out(self) -> DType:
@@ -47,6 +48,8 @@ class Case:
 
     def _factor(self, dtype: DType, rows: int, cols: int, which: int) -> Factor:
         unit = 1 if self.order[which] == "N" else 0
+        if not self.in_loop:
+            return Factor(dtype, ViewMap((rows, cols), (cols, 1) if unit else (1, rows)))
         source = Source(ArrayClass(unit, self.packed, (False, False), False), (0, 1), 16)
         return Factor(dtype, ViewMap.identity((rows, cols)), source)
 
@@ -82,29 +85,62 @@ TK_API void __launch_bounds__({made.threads}) run(const Array<{case.a.short}, 2>
 """
 
 
+def tile_kernel(case: Case) -> str:
+    """A kernel of one block that multiplies tiles in shared memory, and does with the sums all that fragments can do.
+
+    Its arguments: a, b, c, which is added to, the sums of rows, the greatest of columns, and the result.
+    """
+    made = case.plan
+    left, right = made.operands
+    m, n, k, out = case.m, case.n, case.k, case.out.short
+    tiles = [f"{{{'tk::shared_address(' if 'Shared' in t else ''}{v}{')' if 'Shared' in t else ''}}}" for t, v in
+             ((left, "x"), (right, "y"))]  # fmt: skip
+    return f"""#include "mma.h"
+using namespace tk;
+struct Sum {{ TK_METHOD {out} operator()({out} a, {out} b) const {{ return a + b; }} }};
+struct Max {{ TK_METHOD {out} operator()({out} a, {out} b) const {{ return a > b ? a : b; }} }};
+TK_API void __launch_bounds__({made.threads}) run(const {case.a.short}* a, const {case.b.short}* b,
+    const Array<{out}, 2>* c, {out}* sums, {out}* most, const Array<{out}, 3>* result)
+{{
+    typedef {made.warps.layout} L;
+    __shared__ __align__(128) {case.a.short} x[{m * k}];
+    __shared__ __align__(128) {case.b.short} y[{n * k}];
+    __shared__ {out} z[{m * n}], scratch_1[reduce_scratch<L, 1>], scratch_0[reduce_scratch<L, 0>];
+    const BlockTeam<{made.threads}> team;
+    const int rank = team.rank();
+    for (int e = rank; e < {m * k}; e += {made.threads}) x[e] = a[e];
+    for (int e = rank; e < {n * k}; e += {made.threads}) y[e] = b[e];
+    team.sync();
+    {made.kind}::Sum r[L::registers], again[L::registers];
+    load_fragment<L, 0, 1>(rank, r, *c, {{-1, 0}});
+    multiply<{made.kind}, L, {made.depth}>(rank, r, {left}{tiles[0]}, {right}{tiles[1]});
+    reduce_fragment<L, 1>(team, r, sums, scratch_1, Sum());
+    reduce_fragment<L, 0>(team, r, most, scratch_0, Max());
+    write_fragment<L, 1, {m}>(rank, r, z);
+    team.sync();
+    read_fragment<L, 1, {m}>(rank, again, z);
+    store_fragment<L, 2, 0, false>(rank, again, *result, {{-2, 1, 0}}, Rounded<{out}>());
+}}
+"""
+
+
 def cubin(case: Case) -> bytes:
     return compile_cubin(loop_kernel(case), case.arch)
 
 
-def disassembler() -> str | None:
-    """The path of nvdisasm, which reads machine code."""
-    found = shutil.which("nvdisasm")
-    spec = importlib.util.find_spec("nvidia")
-    places = spec.submodule_search_locations if spec else None
-    for place in places or ():
-        path = Path(place) / "cu13" / "bin" / "nvdisasm"
-        found = found or (str(path) if path.exists() else None)
-    return found
+def has_nvdisasm() -> bool:
+    command = find_disassembler()
+    return command is not None and Path(command[0]).name == "nvdisasm"
 
 
-def instructions(code: bytes, folder: Path) -> list[str]:
+needs_nvdisasm = pytest.mark.skipif(not has_nvdisasm(), reason="needs nvdisasm")
+
+
+def instructions(code: bytes) -> list[str]:
     """The opcodes of a kernel with their modifiers, in order; a ``BRA`` backwards is followed by where it goes."""
-    path = folder / "kernel.cubin"
-    path.write_bytes(code)
-    text = subprocess.run([str(disassembler()), str(path)], capture_output=True, text=True, check=True).stdout
     found: list[str] = []
     labels: dict[str, int] = {}
-    for line in text.splitlines():
+    for line in disassemble(code).splitlines():
         if label := re.match(r"\s*(\.L_\w+):", line):
             labels[label[1]] = len(found)
         elif op := re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\d+\s+)?([A-Z0-9_.]+)(.*)", line):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.native.cuda_driver import CudaLibrary, Described
-from tests.native.mma_source import Case, counted, cubin, disassembler, instructions, loop_kernel, main_loop
+from tests.native.mma_source import Case, counted, cubin, instructions, loop_kernel, main_loop, needs_nvdisasm
 from tests.runtime.cuda.fake_driver import needs_nvrtc
 from tilekit.ir.types import DType, bfloat16, float16, float32, float64
 
@@ -33,8 +32,6 @@ KINDS = [
     (float32, float64, "default"),
 ]
 ORDERS = ("NN", "NT", "TN", "TT")
-ids = "-".join
-needs_disassembler = pytest.mark.skipif(disassembler() is None, reason="needs nvdisasm")
 
 
 @needs_nvrtc
@@ -56,12 +53,12 @@ CODE = [
 
 
 @needs_nvrtc
-@needs_disassembler
+@needs_nvdisasm
 @pytest.mark.parametrize(("dtype", "precision", "tile", "opcode", "count"), CODE, ids=str)
 def test_the_loop_holds_copies_loads_and_products_alone(
-    dtype: DType, precision: str, tile: tuple[int, int], opcode: str, count: int, tmp_path: Path
+    dtype: DType, precision: str, tile: tuple[int, int], opcode: str, count: int
 ) -> None:
-    ops = instructions(cubin(Case(dtype, dtype, *tile, 32, precision)), tmp_path)
+    ops = instructions(cubin(Case(dtype, dtype, *tile, 32, precision)))
     assert not counted(ops)["STL"] and not counted(ops)["LDL"], "registers are spilled"
     loop = main_loop(ops, opcode)
     found = counted(loop)
@@ -71,9 +68,9 @@ def test_the_loop_holds_copies_loads_and_products_alone(
 
 
 @needs_nvrtc
-@needs_disassembler
-def test_older_cores_multiply_f64_in_halves(tmp_path: Path) -> None:
-    ops = instructions(cubin(Case(float64, float64, 64, 64, 16, arch="80")), tmp_path)
+@needs_nvdisasm
+def test_older_cores_multiply_f64_in_halves() -> None:
+    ops = instructions(cubin(Case(float64, float64, 64, 64, 16, arch="80")))
     assert sum(op.startswith("DMMA.884") for op in ops) == 4 * 2 * 2 * 8
 
 
@@ -118,7 +115,7 @@ def check(case: Case, m: int, n: int, k: int, step: int = 1, exact: bool = True)
     if exact:
         assert np.array_equal(c.astype(np.float64), want)
     else:
-        limit = 1e-15 if case.out is float64 else 1e-6
+        limit = 3e-15 if case.out is float64 else 1e-6
         assert np.linalg.norm(c - want) <= limit * np.linalg.norm(want)
     return c.copy()
 

@@ -78,7 +78,7 @@ TK_FN void multiply_ring(TM team, typename Kind::Sum* sums, void* memory, const 
     typedef Ring<Stages, FA, FB, OpA, OpB> R;
     const int rank = team.rank(), steps = (int)((total + K - 1) / K);
     R ring{a, b, shared_address(memory), total, 0, 0};
-    TK_UNROLL_BY(1)
+    TK_UNROLL_BY((Ahead ? 1 : Stages))  // rolled it is less code; but multiply-adds, which need every register, then spill
     for (int s = 0; s < Stages - 1; ++s) ring.template copy<K>(rank);
     if constexpr (Ahead) {
         Factors<Kind, L> now;
