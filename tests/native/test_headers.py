@@ -48,8 +48,8 @@ def test_text(name: str) -> None:
     assert not re.search(r"#\s*include\s*<", text), "includes a system header"
     code = re.sub(r"//.*", "", text)
     assert not re.search(r"\blong\b(?! long)(?<!long long)", code.replace("long long", "")), "long differs by platform"
-    # CUDA's tensor cores, asynchronous copies, named barriers, conversions, multiply-adds, wide stores and additions; an
-    # empty one in loops, for g++; ARM's control of floating point.
+    # CUDA's tensor cores, asynchronous copies, named barriers, conversions, multiply-adds, wide stores and additions;
+    # an empty one in loops, for g++; ARM's control of floating point.
     allowed = {
         "base.h": 2,
         "half.h": 3,

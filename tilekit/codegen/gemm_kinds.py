@@ -12,7 +12,7 @@ ROUNDED = ("tf32", "tf32x3")
 
 @dataclass(frozen=True)
 class Kind:
-    """One way to multiply; the figures are what was fastest without spilling on an H200 (``docs/design/tensor_cores.md``)."""
+    """One way to multiply; the figures are what was fastest on an H200 (``docs/design/tensor_cores.md``)."""
 
     name: str
     """Its type in ``native/mma.h``; ``{}`` is the dtype of the factors."""
