@@ -10,7 +10,7 @@ import pytest
 from tests.native.cuda_driver import CudaLibrary, Described, compile_cubin
 from tests.native.mma_source import Case, tile_kernel
 from tests.native.test_mma import KINDS, NUMPY, ORDERS
-from tests.runtime.cuda.fake_driver import needs_nvrtc
+from tests.nvrtc import needs_nvrtc
 from tilekit.ir.types import DType
 
 SIZES = [(32, 64, 16), (40, 56, 24), (17, 9, 5), (1, 1, 1), (32, 48, 32)]

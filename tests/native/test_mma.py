@@ -11,7 +11,7 @@ import pytest
 
 from tests.native.cuda_driver import CudaLibrary, Described
 from tests.native.mma_source import Case, counted, cubin, instructions, loop_kernel, main_loop, needs_nvdisasm
-from tests.runtime.cuda.fake_driver import needs_nvrtc
+from tests.nvrtc import needs_nvrtc
 from tilekit.ir.types import DType, bfloat16, float16, float32, float64
 
 NUMPY = {
