@@ -26,8 +26,8 @@ def source(kind: str, acc: str) -> str:
     code += f"""TK_API void in_place({given})
 {{
     {at} {STEPS}
-    gemm<{M}, {N}, {K}, {acc}>(Team(), load_operand<{kind}, {M}, {K}>(Team(), ta, *a, oa, sa),
-                               load_operand<{kind}, {K}, {N}>(Team(), tb, *b, ob, sb), {rest});
+    gemm<{M}, {N}, {K}, {acc}>(Team(), load_operand<{kind}>(ta, *a, oa, sa, {M}, {K}),
+                               load_operand<{kind}>(tb, *b, ob, sb, {K}, {N}), {rest});
 }}
 TK_API void copied({given})
 {{
@@ -39,7 +39,7 @@ TK_API void copied({given})
 TK_API void place(const Array<{kind}, 2>* a, const i64* o, i64* found)
 {{
     const i64 oa[] = {{o[0], o[1]}}; {STEPS}
-    const auto x = load_operand<{kind}, {M}, {K}>(Team(), ta, *a, oa, sa);
+    const auto x = load_operand<{kind}>(ta, *a, oa, sa, {M}, {K});
     found[0] = x.p == ta ? -1 : (const char*)x.p - (const char*)a->data;
     found[1] = x.row;
     found[2] = x.next ? (const char*)x.next - (const char*)a->data : -1;

@@ -44,8 +44,8 @@ def _emit(
 ) -> None:
     tile, name = cx.tile(results[0]), cx.fresh("factor")
     at = ", ".join(emitted_offset(offset, types["offset"], len(shape)))
-    call = f"tk::load_operand<{tile.element}, {', '.join(map(str, shape))}>"
-    cx.line(f"const auto {name} = {call}(team, {tile.pointer}, {a}, {{{at}}}, {{{step[0]}, {step[1]}}});")
+    given = f"{tile.pointer}, {a}, {{{at}}}, {{{step[0]}, {step[1]}}}, {shape[0]}, {shape[1]}"
+    cx.line(f"const auto {name} = tk::load_operand<{tile.element}>({given});")
     # Nothing but a product finds its elements, which may lie in the array: the pointer names nothing.
     cx.tiles[results[0]] = replace(tile, pointer=f"{name}_is_only_a_factor", factor=name)
 

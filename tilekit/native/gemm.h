@@ -126,12 +126,12 @@ template <int M, int N, int K, class Acc, class A, class B, class C, class O, cl
                 for (int k = 0; k < kb; ++k) strip[r * KB + k] = cast<Acc>((typename A::Value)a.at(i0 + r, k0 + k));
         }
     }
-    // Finishes a register block of which `width` columns exist.
-    template <int RR, int V> TK_METHOD void finish(const Vec (&sums)[RR][V], int i0, int j0, int width) const
+    // Finishes a register block of which Width columns exist.
+    template <int RR, int Width, int V> TK_METHOD void finish(const Vec (&sums)[RR][V], int i0, int j0) const
     {
         TK_UNROLL
         for (int r = 0; r < RR; ++r) {
-            if (dense_out && width == V * W) {
+            if constexpr (dense_out && Width == V * W) {
                 TK_UNROLL
                 for (int v = 0; v < V; ++v) {
                     const int j = j0 + v * W;
@@ -143,17 +143,18 @@ template <int M, int N, int K, class Acc, class A, class B, class C, class O, cl
                 Acc line[V * W];
                 TK_UNROLL
                 for (int v = 0; v < V; ++v) *(Vec*)(line + v * W) = sums[r][v];
-                for (int j = 0; j < width; ++j) gemm_finish(line[j], c, out, i0 + r, j0 + j, alpha, beta);
+                for (int j = 0; j < Width; ++j) gemm_finish(line[j], c, out, i0 + r, j0 + j, alpha, beta);
             }
         }
     }
     static TK_METHOD Vec scaled_vector(Acc factor, Vec x) { return broadcast<Acc>(factor) * x; }
     template <int Value> static TK_METHOD Vec scaled_vector(Fixed<Value> factor, Vec x) { return scaled(factor, x); }
 
-    // Rows i0 .. i0 + RR by `width` columns from j0, for the kb products from k0.
-    template <int RR, int V>
-    TK_METHOD void rows(const Acc* TK_RESTRICT p, i64 ldb, int i0, int j0, int width, int k0, int kb)
+    // Rows i0 .. i0 + RR by Width columns from j0, for the kb products from k0.
+    template <int RR, int Width>
+    TK_METHOD void rows(const Acc* TK_RESTRICT p, i64 ldb, int i0, int j0, int k0, int kb)
     {
+        constexpr int V = (Width + W - 1) / W;
         if constexpr (A::in_array) next_a.step();
         if constexpr (B::in_array) next_b.step();
         Vec sums[RR][V];
@@ -165,7 +166,7 @@ template <int M, int N, int K, class Acc, class A, class B, class C, class O, cl
         if constexpr (copy_a) block<RR, V>(sums, operand<KB, 1>((const Acc*)strip), p, ldb, kb);
         else block<RR, V>(sums, a.from(i0, k0), p, ldb, kb);
         if (k0 + kb == K) {
-            finish<RR, V>(sums, i0, j0, width);
+            finish<RR, Width>(sums, i0, j0);
             return;
         }
         TK_UNROLL
@@ -179,9 +180,9 @@ template <int M, int N, int K, class Acc, class A, class B, class C, class O, cl
     TK_METHOD void all_columns(const Acc* p, i64 step, i64 ldb, int i0, int j0, int end, int k0, int kb)
     {
         if constexpr (copy_a) copy_rows(i0, RR, k0, kb);
-        for (; j0 + NR <= end; j0 += NR, p += step) rows<RR, kVectors>(p, ldb, i0, j0, NR, k0, kb);
+        for (; j0 + NR <= end; j0 += NR, p += step) rows<RR, NR>(p, ldb, i0, j0, k0, kb);
         if constexpr (tail != 0)
-            if (j0 < end) rows<RR, (tail + W - 1) / W>(p, ldb, i0, j0, tail, k0, kb);
+            if (j0 < end) rows<RR, tail>(p, ldb, i0, j0, k0, kb);
     }
     TK_METHOD void all_rows(const Acc* p, i64 step, i64 ldb, int j0, int end, int k0, int kb)
     {

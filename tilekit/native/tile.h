@@ -34,6 +34,8 @@ TK_FN Range inside(i64 offset, i64 extent, int dim)
     return {lo, left < (i64)dim ? (int)left : dim};
 }
 
+TK_FN bool is_whole(Range range, int dim) { return range.hi - range.lo == dim; }
+
 // A window of an array under a tile: what of the tile lies inside, and the address of the tile's first element.
 template <class T, int ND> struct Window {
     Range range[ND];
@@ -52,7 +54,7 @@ TK_FN Window<T, sizeof...(Dims)> window(const Array<T, sizeof...(Dims)>& a, cons
         w.range[x] = inside(offset[x], a.shape[x], S::dim(x));
         w.stride[x] = a.stride[x];
         w.base += (u64)offset[x] * (u64)a.stride[x];
-        w.whole = w.whole && w.range[x].hi - w.range[x].lo == S::dim(x);
+        w.whole = w.whole && is_whole(w.range[x], S::dim(x));
     }
     return w;
 }
@@ -83,6 +85,27 @@ template <int... Dims> TK_FN i64 tile_row(const i64 (&stride)[sizeof...(Dims)], 
     return at;
 }
 
+// Rows are copied by these where they are not whole or their elements not consecutive: one function for tiles of all
+// shapes, which keeps kernels quick to compile. Elements lo .. hi of n lie in the array, `step` bytes apart from `from`,
+// and `by` elements apart in the tile.
+template <class T>
+TK_COLD void load_row(T* TK_RESTRICT tile, i64 by, u64 from, i64 step, int lo, int hi, int n)
+{
+    if (lo > 0 || hi < n)
+        for (int i = 0; i < n; ++i) tile[i * by] = T{};
+    if (by == 1 && step == (i64)sizeof(T)) {
+        const T* TK_RESTRICT s = (const T*)from;
+        for (int i = lo; i < hi; ++i) tile[i] = s[i];
+    } else {
+        for (int i = lo; i < hi; ++i) tile[i * by] = *(const T*)(from + (u64)i * (u64)step);
+    }
+}
+template <class T>
+TK_COLD void store_row(const T* TK_RESTRICT tile, i64 by, u64 to, i64 step, int lo, int hi)
+{
+    for (int i = lo; i < hi; ++i) *(T*)(to + (u64)i * (u64)step) = tile[i * by];
+}
+
 // dst = the array's elements at offset + (0 .. Dims), zero where that is outside the array. dst has these element
 // strides; offsets may be any 64-bit numbers, the array's strides any bytes.
 template <class T, int... Dims>
@@ -111,10 +134,7 @@ TK_TILE void load_strided(Team team, T* TK_RESTRICT dst, const i64 (&dst_stride)
             for (int i = 0; i < n; ++i) d[i] = s[i];
             continue;
         }
-        const int lo = ok ? r.lo : 0, hi = ok ? r.hi : 0;
-        for (int i = 0; i < lo; ++i) d[i * to] = T{};
-        for (int i = lo; i < hi; ++i) d[i * to] = *(const T*)(from + (u64)i * (u64)step);
-        for (int i = hi; i < n; ++i) d[i * to] = T{};
+        load_row(d, to, from, step, ok ? r.lo : 0, ok ? r.hi : 0, n);
     }
 #endif
 }
@@ -155,7 +175,7 @@ TK_TILE void store_strided(Team team, const T* TK_RESTRICT src, const i64 (&src_
             for (int i = 0; i < n; ++i) d[i] = s[i];
             continue;
         }
-        for (int i = r.lo; i < r.hi; ++i) *(T*)(to + (u64)i * (u64)step) = s[i * by];
+        store_row(s, by, to, step, r.lo, r.hi);
     }
 #endif
 }
