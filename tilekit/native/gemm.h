@@ -55,18 +55,23 @@ constexpr int kChunk = 128;          // the most rows whose sums wait in memory
 // memory between the pieces.
 template <int K> constexpr bool cuts_k = K * kVectors * TK_VECTOR_BYTES > kPackBytes;
 
+// The first divisor of n from `least` on.
+constexpr int divisor(int n, int least) { return n % least ? divisor(n, least + 1) : least; }
+
 // Fetches a matrix of Rows rows of RowBytes bytes into the second-level cache, a part in each of Steps steps.
 template <int Rows, int RowBytes, int Steps> struct Ahead {
     static constexpr int line = 64, width = (RowBytes + line - 1) / line, lines = Rows * width;
-    static constexpr int share = (lines + Steps - 1) / Steps;
+    static constexpr int wanted = (lines + Steps - 1) / Steps;
+    static constexpr int piece = divisor(width, wanted < width ? wanted : width);  // lines of one row at once
     const char* start;  // null: nothing to fetch
     i64 row_bytes;
     int done;
     TK_METHOD void step()
     {
-        if (!start) return;
-        for (int i = 0; i < share && done < lines; ++i, ++done)
-            __builtin_prefetch(start + done / width * row_bytes + done % width * line, 0, 2);
+        for (int left = wanted; start && left > 0 && done < lines; left -= piece, done += piece) {
+            const char* p = start + done / width * row_bytes + done % width * line;
+            for (int i = 0; i < piece; ++i) __builtin_prefetch(p + i * line, 0, 2);
+        }
     }
 };
 
