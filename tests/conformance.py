@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.compiled import Library
+from tests.cuda_library import GPUS, CudaLibrary, arch_of_first_gpu
 from tests.passes.finite_differences import compare_with_differences
 from tilekit.codegen.target import Target
 from tilekit.errors import KernelNotImplementedError
@@ -223,8 +224,30 @@ def library_of(module: str) -> tuple[Library, dict[int, int]]:
     return Library([build(case).function for case in cases]), {id(case): i for i, case in enumerate(cases)}
 
 
+@cache
+def gpu_library_of(module: str) -> tuple[CudaLibrary, dict[int, int]]:
+    cases = cases_of(module)
+    functions = [build(case).function for case in cases]
+    return CudaLibrary(functions, arch_of_first_gpu()), {id(case): i for i, case in enumerate(cases)}
+
+
 def target_ops(case: Case) -> list[Op]:
     return [op for op in walk(build(case).function.body) if op.builtin.name == case.builtin]
+
+
+def check_run(case: Case, run: Callable[[dict[str, Any]], None]) -> None:
+    """Whether code that ``run`` runs on the case's arrays gives what the reference rules do."""
+    want, data = interpreted(case), case.data()
+    got = build(case).arrays()
+    run({**data, **got})
+    got.update({name: data[name] for name in want if name in data})
+    for name, value in want.items():
+        if case.bound is None:
+            assert_same_bits(got[name], value, name)
+        else:
+            exact, wide = np.asarray(got[name], np.float64), np.asarray(value, np.float64)
+            error = np.where((exact == wide) | (np.isnan(exact) & np.isnan(wide)), 0.0, np.abs(exact - wide))
+            assert (error <= case.bound(case.data())).all(), f"{name}: off by {error.max()}"
 
 
 class Conformance:
@@ -267,17 +290,13 @@ class Conformance:
 
     def test_compiled_code_agrees_with_reference(self, case: Case) -> None:
         library, numbers = library_of(type(self).__module__)
-        want, data = interpreted(case), case.data()
-        got = build(case).arrays()
-        library.run(numbers[id(case)], {**data, **got})
-        got.update({name: data[name] for name in want if name in data})
-        for name, value in want.items():
-            if case.bound is None:
-                assert_same_bits(got[name], value, name)
-            else:
-                exact, wide = np.asarray(got[name], np.float64), np.asarray(value, np.float64)
-                error = np.where((exact == wide) | (np.isnan(exact) & np.isnan(wide)), 0.0, np.abs(exact - wide))
-                assert (error <= case.bound(case.data())).all(), f"{name}: off by {error.max()}"
+        check_run(case, lambda arguments: library.run(numbers[id(case)], arguments))
+
+    @pytest.mark.gpu
+    @pytest.mark.skipif(not GPUS, reason="needs a CUDA device")
+    def test_gpu_agrees_with_reference(self, case: Case) -> None:
+        library, numbers = gpu_library_of(type(self).__module__)
+        check_run(case, lambda arguments: library.run(numbers[id(case)], arguments))
 
     def test_reference_is_what_is_expected(self, case: Case) -> None:
         """Against the case's own formula; a case without one is its builtin's plain meaning in NumPy."""

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tilekit.errors import KernelAttributeError
@@ -173,6 +174,13 @@ class Config:
     def values(self) -> Mapping[str, Any]:
         """Every option of tilekit's own (not Warp's without effect) with its value here and now."""
         return {option.name: getattr(self, option.name) for option in OPTIONS}
+
+    def snapshot(self) -> tuple[int, Mapping[str, Any]]:
+        """The version and the values of tilekit's own options at one moment, whatever other threads change."""
+        if not self._base:
+            self.reload()
+        with self._lock:
+            return self.version, MappingProxyType(dict(self.values()))
 
     def describe(self, name: str) -> Option:
         """The table's row of an option: type, default, environment variable and meaning."""

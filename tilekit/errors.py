@@ -151,6 +151,10 @@ class CompileError(TilekitError, RuntimeError):
     """The host compiler or NVRTC refused generated code, or none could be found."""
 
 
+class DeviceError(TilekitError, RuntimeError):
+    """A GPU that is not there, or what its driver reported: a call that failed, or an illegal access by a kernel."""
+
+
 class MissingPackageError(TilekitError, ImportError):
     """An optional package that is needed for what was asked; the message says how to install it."""
 

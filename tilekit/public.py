@@ -14,7 +14,8 @@ from typing import Any
 from tilekit.errors import KernelAttributeError
 from tilekit.runtime import warp_arrays, warp_names
 
-API = ("tilekit.frontend.kernel", "tilekit.runtime.launch")
+_RUNTIME = ("launch", "compile", "explain", "spec", "cuda.waiting")
+API = ("tilekit.frontend.kernel", *(f"tilekit.runtime.{name}" for name in _RUNTIME))
 """The modules whose ``__all__`` is public as it stands."""
 
 

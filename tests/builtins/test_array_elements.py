@@ -380,3 +380,16 @@ def test_array_that_is_none() -> None:
     a, bias = np.array([1, 2], F), np.array([10, 20], F)
     assert run_both(optional, 2, a, bias, np.zeros(2, F))[2].tolist() == [11, 22]
     assert run_both(optional, 2, a, None, np.zeros(2, F))[1].tolist() == [-101, -102]
+
+
+@tk.kernel
+def gathers_in_a_map(a: tk.array1d[float], out: tk.array1d[float]):
+    tk.tile_store(out, tk.tile_map(lambda k: a[2 - k], tk.tile_arange(3, dtype=int)))
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_a_function_of_elements_may_read_an_array(device: str) -> None:
+    out = np.zeros(3, np.float32)
+    a = np.array([1.0, 2.0, 3.0], np.float32)
+    tk.launch_tiled(gathers_in_a_map, dim=1, inputs=[a], outputs=[out], block_dim=32, device=device)
+    assert out.tolist() == [3.0, 2.0, 1.0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -46,6 +46,25 @@ def test_scalars(capsys: Any, dtype: str) -> None:
         f"block {i} {values[i]} -5 2.5 True None;\n\n{values[i]}|{bool(i)}|({i}, 1, 'a')|(-5,)\n" for i in range(2)
     ]
     assert printed(capsys, shows, 2, x, -5) == "".join(lines)
+
+
+class Pair(NamedTuple):
+    x: Any
+    y: Any
+
+
+@tk.kernel
+def containers(n: int):
+    print({"a": n, 1: (n, "b")}, Pair(n, "z"), [Pair(1, [n])], {}, range(3))
+    print(f"{(n, 1)} {[n, 'c']!s} {Pair(n, 2)!r} {{'k': n}} {({'k': n},)}")
+
+
+def test_containers_that_hold_run_time_values(capsys: Any) -> None:
+    text = printed(capsys, containers, 1, 7)
+    assert text.splitlines() == [
+        "{'a': 7, 1: (7, 'b')} Pair(x=7, y='z') [Pair(x=1, y=[7])] {} range(0, 3)",
+        "(7, 1) [7, 'c'] Pair(x=7, y=2) {'k': n} ({'k': 7},)",
+    ]
 
 
 @tk.kernel

@@ -232,3 +232,34 @@ def runtime_slice(a: tk.array2d[float], i: int, x: tk.array2d[float]):
 def test_slice_bounds_are_constants():
     with pytest.raises(KernelTypeError, match=r"bounds of a slice must be compile-time constants.*tk\.tile_view"):
         tk.launch_tiled(runtime_slice, dim=1, inputs=[A, 1], outputs=[out(6, 8)])
+
+
+B = tk.tile_broadcast(tk.tile_zeros(shape=(1, 3)), (2, 3))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda: B.__setitem__((0, 1), 5.0),
+        lambda: B.__setitem__(0, 5.0),
+        lambda: B[1].__setitem__(0, 5.0),
+        lambda: B.T.__setitem__((0, 1), 5.0),
+        lambda: tk.tile_view(B, (1, 0), (1, 3)).__setitem__((0, 0), 5.0),
+        lambda: tk.tile_assign(B, tk.tile_ones(shape=(1, 3)), offset=(1, 0)),
+        lambda: tk.tile_assign(B, tk.tile_ones(shape=(2, 3))),
+        lambda: B.__iadd__(1.0),
+        lambda: B[0].add(1.0),
+        lambda: tk.tile_matmul(tk.tile_ones(shape=(2, 3)), tk.tile_ones(shape=(3, 3)), B),
+    ],
+)
+def test_no_part_of_a_broadcast_can_be_written(write):
+    with pytest.raises(KernelTypeError, match=r"cannot write through a broadcast view: the tile<2x3xf32> that"):
+        write()
+    assert not np.asarray(B).any()
+
+
+def test_a_broadcast_that_repeats_nothing_can_be_written():
+    t = tk.tile_zeros(shape=(2, 3))
+    tk.tile_broadcast(t, (2, 3))[0, 1] = 5.0
+    tk.tile_broadcast(t, (1, 2, 3))[0, 0, 2] = 6.0
+    assert np.asarray(t).tolist() == [[0, 5, 6], [0, 0, 0]]

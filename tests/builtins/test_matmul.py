@@ -226,13 +226,14 @@ def reduced_again(a: tk.array2d[float], b: tk.array2d[float], x: tk.array2d[floa
         tk.tile_store(x, tk.tile_matmul(tk.tile_load(a, shape=(5, 6)), tk.tile_load(b, shape=(6, 7)), precision="tf32"))
 
 
-def test_tf32_on_the_cpu_computes_float32_and_warns_once():
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_tf32_on_the_cpu_computes_float32_and_warns_once(device):
     for kernel, inputs, line in ((reduced, [A, B, 1], 4), (reduced_again, [A, B], 3)):
         x = out(5, 7)
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
-            tk.launch_tiled(kernel, dim=1, inputs=inputs, outputs=[x])
-            tk.launch_tiled(kernel, dim=1, inputs=inputs, outputs=[x])
+            tk.launch_tiled(kernel, dim=1, inputs=inputs, outputs=[x], device=device)
+            tk.launch_tiled(kernel, dim=1, inputs=inputs, outputs=[x], device=device)
         assert [(w.category, w.filename) for w in found] == [(PrecisionWarning, __file__)]
         assert found[0].lineno == kernel.function.__code__.co_firstlineno + line
         assert close(x, A.astype(float) @ B)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import re
 import textwrap
 from pathlib import Path
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 
 from tests.cli.test_cli import program
+from tests.nvrtc import needs_nvrtc
+from tests.runtime.cuda.fake_driver import FakeLibrary, Launched, fake as fake
 from tilekit.cli import main
 from tilekit.cli.commands import demo
 from tilekit.config import config
@@ -112,23 +115,43 @@ def test_a_wrong_result_is_a_failure(capsys: pytest.CaptureFixture[str], monkeyp
     assert row(capsys.readouterr().out, "cpu")[4:6] == ["nan", "FAILED"]
 
 
-@pytest.mark.parametrize(
-    ("absent", "text"),
-    [
-        (["cuda-core"], "NVIDIA H200: CUDA comes with the next release, and will need python -m pip install "),
-        ([], "NVIDIA H200: CUDA comes with the next release"),
-    ],
-)
-def test_a_gpu_is_a_row_that_says_when(
-    absent: list[str], text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(demo, "missing", lambda extra: absent)
-    gpu = nvidia.Gpu(0, "NVIDIA H200", (9, 0), 1 << 30)
-    monkeypatch.setattr(nvidia, "find_driver", lambda: nvidia.Driver((13, 2), (gpu,), ""))
+GPU = nvidia.Gpu(0, "NVIDIA H200", (9, 0), 1 << 30)
+
+
+def test_a_gpu_without_a_compiler(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "missing", lambda extra: ["nvidia-cuda-nvrtc"])
+    monkeypatch.setattr(nvidia, "find_driver", lambda: nvidia.Driver((13, 2), (GPU,), ""))
     assert main(["demo"]) == 0
     cells = row(capsys.readouterr().out, "cuda:0")
     assert cells[5] == "not run"
-    assert cells[6].startswith(text) if absent else cells[6] == text
+    assert cells[6].startswith("NVIDIA H200 needs NVRTC: run python -m pip install ")
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("factor", "result", "status"), [(1.0, "ok", 0), (1.5, "FAILED", 1)])
+def test_a_gpu(
+    factor: float,
+    result: str,
+    status: int,
+    fake: FakeLibrary,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With a stand-in for the driver, which multiplies by itself."""
+
+    def multiply(launched: Launched) -> None:
+        values = launched.values("P4qP4qP4q")
+        product = first_gemm.expected().astype(np.float32) * factor
+        ctypes.memmove(values[10], product.ctypes.data, product.nbytes)
+
+    fake.on_launch = multiply
+    first_gemm.gemm.cache.clear()
+    monkeypatch.setattr(nvidia, "find_driver", lambda: nvidia.Driver((13, 2), (GPU,), ""))
+    monkeypatch.setattr(demo, "missing", lambda extra: [])
+    assert main(["demo"]) == status
+    cells = row(capsys.readouterr().out, "cuda:0")
+    assert cells[1] == "NVRTC" and cells[5] == result
+    assert Path(cells[6].removeprefix("its source is ")).is_file()
 
 
 def test_times_and_errors_come_from_running() -> None:

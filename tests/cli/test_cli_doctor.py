@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tilekit.cli import installed, main
 from tilekit.cli.commands import doctor
 from tilekit.config import config
 from tilekit.runtime import nvidia, toolchain
+from tilekit.runtime.cuda import nvrtc
 
 TITLES = ("tilekit", "machine", "C++ compilers", "cache", "GPU", "packages")
 GPU = nvidia.Gpu(0, "NVIDIA H200", (9, 0), 150 << 30)
@@ -57,12 +59,12 @@ def test_a_cache_that_others_may_write_is_a_problem(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("driver", "text"),
     [
-        (nvidia.Driver(None, (), "no NVIDIA driver is installed"), "driver   no NVIDIA driver is installed"),
+        (nvidia.Driver(None, (), "no NVIDIA driver is installed"), "driver no NVIDIA driver is installed"),
         (
             nvidia.Driver((13, 2), (), "the NVIDIA driver offers no device"),
-            "devices  the NVIDIA driver offers no device",
+            "devices the NVIDIA driver offers no device",
         ),
-        (nvidia.Driver((13, 2), (GPU,), ""), "cuda:0   NVIDIA H200, compute capability 9.0, 150.0 GiB"),
+        (nvidia.Driver((13, 2), (GPU,), ""), "cuda:0 NVIDIA H200, compute capability 9.0, 150.0 GiB"),
     ],
 )
 def test_gpus(
@@ -70,9 +72,31 @@ def test_gpus(
 ) -> None:
     monkeypatch.setattr(nvidia, "find_driver", lambda: driver)
     assert main(["doctor"]) == 0
-    printed = capsys.readouterr().out
-    assert text in printed
-    assert "CUDA comes with the next release" in printed
+    assert text in re.sub(" +", " ", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("absent", "version", "text", "status"),
+    [
+        (["nvidia-cuda-nvrtc"], (13, 5), "NVRTC missing: nvidia-cuda-nvrtc; for GPUs, run python -m pip install", 0),
+        ([], (13, 5), "NVRTC 13.5, compiles sm_90a for cuda:0", 0),
+        ([], (14, 0), "problem: kernels cannot be compiled for GPUs: NVRTC 14.0 makes code for CUDA 14, but the", 1),
+    ],
+)
+def test_the_compiler_for_gpus(
+    absent: list[str],
+    version: tuple[int, int],
+    text: str,
+    status: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(nvidia, "find_driver", lambda: nvidia.Driver((13, 2), (GPU,), ""))
+    monkeypatch.setattr(doctor, "missing", lambda extra: absent if extra == "cuda" else [])
+    monkeypatch.setattr(nvrtc, "version", lambda: version)
+    monkeypatch.setattr(nvrtc, "architectures", lambda: (80, 90))
+    assert main(["doctor"]) == status
+    assert text in re.sub(" +", " ", capsys.readouterr().out)
 
 
 def test_a_missing_base_package_is_a_problem(

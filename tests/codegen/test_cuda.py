@@ -34,7 +34,7 @@ def test_elementwise_kernels_use_registers_only():
     source, _, shared = emitted(scaled, ndim=2)
     assert shared == 0
     assert "arena +" not in source
-    assert "tk::load_registers<128, 4, tk::f32, 16, 64>" in source
+    assert "tk::load_registers<tk::f32, 128, 4, 16, 64>" in source
 
 
 @tk.kernel

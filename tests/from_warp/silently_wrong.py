@@ -82,6 +82,21 @@ def _() -> None:
         run(k, 7)
 
 
+@row("writing one element of a `tile_broadcast` changes all its repeats")
+def _() -> None:
+    @tk.kernel
+    def k(out: tk.array2d[float]):
+        t = tk.tile_zeros(shape=(1, 3), dtype=float)
+        b = tk.tile_broadcast(t, shape=(2, 3))
+        b[0, 1] = 5.0
+        tk.tile_store(out, b)
+
+    line = k.function.__code__.co_firstlineno
+    with pytest.raises(TypeError, match=f"tile_broadcast made at line {line + 3} repeats elements") as caught:
+        run(k, size=(2, 3))
+    assert caught.value.location.line == line + 4
+
+
 @row("`t < u` of two tiles is one bool")
 def _() -> None:
     @tk.kernel

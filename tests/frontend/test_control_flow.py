@@ -134,6 +134,42 @@ def return_from_two_loops(n):
     return -1, -1
 
 
+@on((0,), (3,))
+def return_for_certain_from_an_unrolled_loop(n):
+    y = n
+    for _ in range(n):
+        for i in range(3):
+            if i < 2:
+                return y, i
+            y = 4
+    return -y, 5
+
+
+@on((0,), (3,))
+def return_from_the_last_unrolled_iteration(n):
+    y = n
+    while y < 100:
+        for i in range(3):
+            if i > 1:
+                return y
+            y += 4
+    return -y
+
+
+@on((0,), (3,))
+def break_for_certain_from_an_unrolled_loop(n):
+    y = n
+    for k in range(n):
+        for i in range(3):
+            if i == 1:
+                break
+            y += k
+        y += 10
+        if y > 20:
+            return y
+    return -y
+
+
 @on((0,), (4,))
 def last_index(n):
     i = -1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import subprocess
 import sys
@@ -151,6 +152,68 @@ def test_defaults_keywords_and_star_arguments_of_helpers():
         out[3] = total(x, 1.0, x)
 
     assert run(k, 2.0) == [21.0, 9.0, 7.0, 5.0]
+
+
+def passes_on(function):
+    @functools.wraps(function)
+    def inner(*values):
+        return function(*values)
+
+    return inner
+
+
+def drops(function):
+    @functools.wraps(function)
+    def inner():
+        return function()
+
+    return inner
+
+
+@tk.kernel
+@passes_on
+def decorated_below(x: float, out: tk.array1d[float]):
+    out[0] = 2.0 * x
+
+
+@tk.kernel
+def by_name(x: float, /, out: tk.array1d[float], *, n: int):
+    out[0] = x + float(n)
+
+
+@tk.kernel
+@drops
+def without_its_parameters(x: float, out: tk.array1d[float]):
+    out[0] = x
+
+
+@passes_on
+@tk.kernel
+def decorated_above(x: float, out: tk.array1d[float]):
+    out[0] = x
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_kernels_under_and_over_other_decorators(device: str) -> None:
+    out = np.zeros(1, np.float32)
+    tk.launch(decorated_below, dim=1, inputs=[3.0, out], device=device)
+    assert out[0] == 6
+    tk.launch(by_name, dim=1, inputs=[3.0, out, 4], device=device)
+    assert out[0] == 7
+    with pytest.raises(tk.errors.KernelTypeError, match="takes 0 positional arguments but 2 were given") as found:
+        tk.launch(without_its_parameters, dim=1, inputs=[3.0, out], device=device)
+    assert "def inner():" in str(found.value)
+    with pytest.raises(tk.errors.KernelTypeError, match="got the function decorated_above, which wraps a kernel; put"):
+        tk.launch(decorated_above, dim=1, inputs=[3.0, out], device=device)
+
+
+def test_a_function_of_no_module_is_a_kernel_and_a_helper() -> None:
+    names: dict[str, Any] = {"tk": tk}
+    text = "def double(x):\n    return x * 2.0\n@tk.kernel\ndef k(out: tk.array1d[float]):\n    out[0] = double(4.0)\n"
+    linecache.cache["<no module>"] = (len(text), None, text.splitlines(keepends=True), "<no module>")
+    exec(compile(text, "<no module>", "exec"), names)
+    assert names["double"].__module__ in (None, "builtins")
+    assert run(names["k"])[0] == 8
 
 
 def test_helpers_in_helpers_lambdas_and_recursion_over_constants():

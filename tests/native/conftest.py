@@ -1,4 +1,4 @@
-"""Compiles small drivers around the native headers and loads them with ctypes."""
+"""Compiles small drivers around the native headers, for the CPU loaded with ctypes, for CUDA run by one block."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from tests.native.cuda_driver import CudaFunction, CudaLibrary, Described
 
 HEADERS = Path(__file__).parents[2] / "tilekit" / "native"
 FLAGS = (
@@ -36,12 +38,18 @@ def compilers() -> dict[str, list[str]]:
 
 
 COMPILERS = compilers()
-Build = Callable[..., ctypes.CDLL]
+Build = Callable[..., Any]
 
 
 @pytest.fixture(params=list(COMPILERS))
 def compiler(request: pytest.FixtureRequest) -> str:
     """The name of each compiler in turn."""
+    return str(request.param)
+
+
+@pytest.fixture(params=[*COMPILERS, pytest.param("cuda", marks=pytest.mark.gpu)])
+def device_compiler(request: pytest.FixtureRequest) -> str:
+    """The name of each compiler in turn, with that for CUDA: for drivers whose functions are called by ``call``."""
     return str(request.param)
 
 
@@ -55,12 +63,14 @@ def compilers_fixture() -> dict[str, list[str]]:
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """``build(source, compiler, *flags)``: the source compiled against the headers, loaded; built once a session."""
     folder = tmp_path_factory.mktemp("native")
-    loaded: dict[str, ctypes.CDLL] = {}
+    loaded: dict[str, Any] = {}
 
-    def build_one(source: str, compiler: str, *flags: str) -> ctypes.CDLL:
-        options = [*(flags or ("-O3", "-march=native"))]
+    def build_one(source: str, compiler: str, *flags: str) -> Any:
+        options = [] if compiler == "cuda" else [*(flags or ("-O3", "-march=native"))]
         name = compiler + hashlib.sha256("\0".join([source, *options]).encode()).hexdigest()[:16]
-        if name not in loaded:
+        if name not in loaded and compiler == "cuda":
+            loaded[name] = CudaLibrary(source)
+        elif name not in loaded:
             path = folder / f"{name}.cpp"
             path.write_text(source)
             output = folder / f"{name}.so"
@@ -74,13 +84,18 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 
 def call(function: Any, *args: Any) -> None:
-    """Calls a C function with array pointers and 64-bit integers (floats pass as f64)."""
+    """Calls a C function or a kernel with arrays, array descriptors and 64-bit integers (floats pass as f64)."""
 
     def convert(arg: Any) -> Any:
+        if isinstance(arg, Described):
+            return arg.words(arg.array.ctypes.data)
         if isinstance(arg, np.ndarray):
             return ctypes.c_void_p(arg.ctypes.data)
         return ctypes.c_double(arg) if isinstance(arg, float) else ctypes.c_longlong(arg)
 
+    if isinstance(function, CudaFunction):
+        function(*args)
+        return
     function.restype = None
     function(*[convert(a) for a in args])
 

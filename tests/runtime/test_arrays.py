@@ -145,8 +145,8 @@ def test_dlpack() -> None:
     data = np.arange(6, dtype=np.float32).reshape(2, 3)
     view = view_of(Capsule(data))
     assert (view.pointer, view.shape, view.strides, view.dtype) == described(view_of(data))[:4]
-    with pytest.raises(KernelNotImplementedError, match="__cuda_array_interface__"):
-        view_of(Capsule(data, (2, 0)))
+    with pytest.raises(KernelNotImplementedError, match="memory of a device of DLPack's type 8 is not supported"):
+        view_of(Capsule(data, (8, 0)))
 
 
 def test_views_keep_memory_alive() -> None:

@@ -69,7 +69,7 @@ def test_a_driver_without_devices(fake: FakeDriver, reason: str) -> None:
 
 
 def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvidia, "_LIBRARY", "libthat-nobody-has.so.1")
+    monkeypatch.setattr(nvidia, "LIBRARY", "libthat-nobody-has.so.1")
     assert nvidia.find_driver().reason == "no NVIDIA driver is installed"
 
 

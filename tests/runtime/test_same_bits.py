@@ -71,6 +71,47 @@ def test_every_compiler_gives_the_same_bits() -> None:
             np.testing.assert_array_equal(other.view(np.uint32), first.view(np.uint32), err_msg=name)
 
 
+@tk.kernel
+def stepped(a: tk.array2d[int], out: tk.array2d[int], n: int):
+    x = tk.tile_load(a, shape=(4, 4))
+    y = tk.tile_load(a, shape=(4, 4), offset=(4, 0))
+    for _ in range(n):
+        x += 3
+        y -= x
+    while n > 0:
+        n -= 1
+        x += 3
+        y -= x
+    tk.tile_store(out, x)
+    tk.tile_store(out, y, offset=(4, 0))
+
+
+@tk.kernel
+def stepped_numbers(a: tk.array2d[int], out: tk.array2d[int], n: int):
+    x = tuple([a[i // 4, i % 4] for i in range(16)])
+    y = tuple([a[4 + i // 4, i % 4] for i in range(16)])
+    for _ in range(2 * n):
+        x = tuple([v + 3 for v in x])
+        y = tuple([v - u for u, v in zip(x, y, strict=True)])
+    for i, v in enumerate(x + y):
+        out[i // 4, i % 4] = v
+
+
+@pytest.mark.parametrize("kernel", [stepped, stepped_numbers])
+def test_integers_that_a_loop_steps_by_one_amount_stay_apart(kernel: tk.Kernel) -> None:
+    a = np.arange(32, dtype=np.int32).reshape(8, 4) ** 2
+    x, y = a[:4].copy(), a[4:].copy()
+    for _ in range(6):
+        x += 3
+        y -= x
+    for compiler in compilers():
+        out = np.zeros_like(a)
+        Library([kernel.trace(kernel.default_types(), LaunchForm(ndim=1))], compiler).run(
+            0, {"a": a, "out": out, "n": 3}, (1,)
+        )
+        np.testing.assert_array_equal(out, np.concatenate([x, y]), err_msg=compiler.name)
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_threads_and_block_sizes_do_not_matter(name: str) -> None:
     found = []

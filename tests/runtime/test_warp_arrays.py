@@ -5,6 +5,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tilekit as tk
 from tilekit.errors import KernelTypeError, KernelValueError
 from tilekit.ir import types
 from tilekit.ir.annotations import array, array1d, array2d
@@ -111,3 +112,18 @@ def test_refused(make: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error) as caught:
         make()
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret", wp.get_device("cpu"), None])
+def test_devices_of_any_spelling(device):
+    assert tk.zeros(3, device=device).device == wp.get_device(None if device is None else "cpu")
+    assert tk.array([1.0, 2.0], device=device).device == tk.full_like(np.ones(2), 3.0, device="cpu").device
+
+
+def test_the_option_says_where_arrays_are():
+    for name in ("cpu", "interpret"):
+        with tk.config.scoped(device=name):
+            for made in (tk.ones(3), tk.array([1.0]), tk.from_numpy(np.ones(3))):
+                assert made.device == wp.get_device("cpu")
+    with tk.config.scoped(device="gpu"), pytest.raises(ValueError, match="device must be"):
+        tk.ones(3)

@@ -1,4 +1,4 @@
-"""Host time of a warm launch, side by side with Warp: ``python -m tilekit.bench.launch``."""
+"""Host time of a warm launch, side by side with Warp, on the CPU and on a GPU: ``python -m tilekit.bench.launch``."""
 
 import importlib
 import statistics
@@ -29,12 +29,14 @@ def microseconds(*runs: Callable[[], object]) -> list[float]:
     for run in runs:
         for _ in range(LAUNCHES):
             run()
+    tk.synchronize()
     for _ in range(ROUNDS):
         for index, run in enumerate(runs):
             start = time.perf_counter_ns()
             for _ in range(LAUNCHES):
                 run()
             times[index].append((time.perf_counter_ns() - start) / LAUNCHES / 1000)
+            tk.synchronize()  # so that no launch waits for room in the GPU's queue
     return [statistics.median(found) for found in times]
 
 
@@ -43,13 +45,27 @@ def with_numpy() -> Callable[[], object]:
     return lambda: tk.launch_tiled(add, dim=SIZE // 4, inputs=[a, b], outputs=[out], block_dim=32)
 
 
-def with_warp() -> tuple[Callable[[], object], Callable[[], object]] | None:
-    """The same launch on Warp arrays, by tilekit and by Warp; None where Warp is missing."""
+def with_torch() -> Callable[[], object] | None:
+    """The launch on tensors of a GPU; None where PyTorch is missing or sees none."""
+    try:
+        torch: Any = importlib.import_module("torch")
+    except ImportError:
+        return None
+    if not torch.cuda.is_available():
+        return None
+    a, b, out = (torch.ones(SIZE, device="cuda") for _ in range(3))
+    return lambda: tk.launch_tiled(add, dim=SIZE // 4, inputs=[a, b], outputs=[out], block_dim=32)
+
+
+def with_warp(device: str) -> tuple[Callable[[], object], Callable[[], object]] | None:
+    """The same launch on Warp arrays, by tilekit and by Warp; None where Warp is missing or has no such device."""
     try:
         wp: Any = importlib.import_module("warp")
     except ImportError:
         return None
     wp.config.quiet = True
+    if not wp.is_device_available(device):
+        return None
 
     floats = wp.array(dtype=float)
 
@@ -60,8 +76,8 @@ def with_warp() -> tuple[Callable[[], object], Callable[[], object]] | None:
         y = wp.tile_load(b, shape=4, offset=i * 4)
         wp.tile_store(out, x + y, offset=i * 4)
 
-    a, b, out = (wp.zeros(SIZE, dtype=float, device="cpu") for _ in range(3))
-    arguments: dict[str, Any] = {"inputs": [a, b], "outputs": [out], "block_dim": 32, "device": "cpu"}
+    a, b, out = (wp.zeros(SIZE, dtype=float, device=device) for _ in range(3))
+    arguments: dict[str, Any] = {"inputs": [a, b], "outputs": [out], "block_dim": 32, "device": device}
     dim = SIZE // 4
     return (
         lambda: tk.launch_tiled(add, dim=dim, **arguments),
@@ -70,13 +86,14 @@ def with_warp() -> tuple[Callable[[], object], Callable[[], object]] | None:
 
 
 def main() -> None:
-    pair = with_warp()
-    times = microseconds(with_numpy(), *(pair or ()))
-    print(f"tilekit, NumPy arrays  {times[0]:6.1f} us")
-    if pair is not None:
-        print(f"tilekit, Warp arrays   {times[1]:6.1f} us")
-        print(f"Warp                   {times[2]:6.1f} us")
-        print(f"tilekit / Warp         {times[1] / times[2]:6.2f}")
+    runs: dict[str, Callable[[], object]] = {"cpu, tilekit, NumPy arrays": with_numpy()}
+    if (tensors := with_torch()) is not None:
+        runs["cuda:0, tilekit, PyTorch tensors"] = tensors
+    for device in ("cpu", "cuda:0"):
+        if (pair := with_warp(device)) is not None:
+            runs[f"{device}, tilekit, Warp arrays"], runs[f"{device}, Warp"] = pair
+    for name, found in zip(runs, microseconds(*runs.values()), strict=True):
+        print(f"{name:36}{found:6.1f} us")
 
 
 if __name__ == "__main__":

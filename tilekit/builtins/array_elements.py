@@ -11,8 +11,8 @@ from tilekit.errors import KernelIndexError, KernelTypeError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
 from tilekit.ir.interpret import from_memory, stored
-from tilekit.ir.operands import Index, describe
-from tilekit.ir.types import ArrayType, ScalarType, int32
+from tilekit.ir.operands import DTypeLike, Index, describe
+from tilekit.ir.types import ArrayType, DType, ScalarType, int32
 
 LOOK = "load a tile with tk.tile_load(a, shape=..., offset=...)"
 
@@ -64,7 +64,7 @@ def emit_checks(cx: Any, a: str, index: tuple[str, ...], name: str) -> None:
 # Reading.
 
 
-@builtin(reads=("a",))
+@builtin(reads=("a",), may_fail=True)
 def element_load(a: Array, index: Index, name: str) -> Scalar:
     """The element of an array with these indices; ``name`` is the array's in errors."""
 
@@ -86,7 +86,7 @@ def _load_emit(cx: Any, a: str, index: tuple[str, ...], name: str) -> str:
     return f"*tk::element({', '.join((a, *index))})"
 
 
-@builtin()
+@builtin(may_fail=True)
 def subarray(a: Array, index: Index, name: str) -> Array:
     """The array that the first indices name, with the dimensions that are left."""
 
@@ -105,6 +105,26 @@ def _sub_reference(a: Any, index: tuple[Any, ...], name: str) -> Any:
 def _sub_emit(cx: Any, a: str, index: tuple[str, ...], name: str) -> str:
     emit_checks(cx, a, index, name)
     return f"tk::subarray({', '.join((a, *index))})"
+
+
+@builtin(operator="undefined array")
+def undefined_array(ndim: int, dtype: DTypeLike) -> Array:
+    """What stands for an array on a path where there is none; no path reads it."""
+
+
+@undefined_array.result
+def _undefined_result(ndim: int, dtype: DType) -> ArrayType:
+    return ArrayType(dtype, ndim)
+
+
+@undefined_array.reference
+def _undefined_reference(ndim: int, dtype: DType) -> Any:
+    return np.zeros((0,) * ndim, dtype.numpy)
+
+
+@undefined_array.emit
+def _undefined_emit(cx: Any, results: Any) -> str:
+    return f"{cx.cpp(results[0].type)}{{}}"
 
 
 def indices(a: Array, index: Any) -> tuple[Any, ...]:

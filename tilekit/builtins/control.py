@@ -99,6 +99,7 @@ def _for_emit(cx: Any, results: Any, start: str, stop: str, step: str, init: Any
         test = f"{index} {'>' if step.startswith('-') else '<'} {last}"
     if by.rstrip("l") in ("1", "-1"):
         with cx.braces(f"for ({dtype} {index} = {start}; {test}; {index} += {by})"):
+            cx.line("TK_ITERATION;")
             cx.block(blocks[0], blocks[0].params[1:])
         return
     # A step past the last index may not fit the index's dtype, and wraps: the indices left are counted instead.
@@ -106,6 +107,7 @@ def _for_emit(cx: Any, results: Any, start: str, stop: str, step: str, init: Any
     cx.line(f"{dtype} {index} = {start};")
     cx.line(f"tk::u64 {left} = tk::range_length<{dtype}>({index}, {last}, {by});")
     with cx.braces(f"for (; {left}; --{left}, {index} += {by})"):
+        cx.line("TK_ITERATION;")
         cx.block(blocks[0], blocks[0].params[1:])
 
 
@@ -155,6 +157,7 @@ def _while_emit(cx: Any, results: Any, test: str, init: Any, blocks: tuple[Block
     cx.carry(results, blocks[0].params, init)
     go = cx.hold("bool", test, constant=False)
     with cx.braces(f"while ({go})"):
+        cx.line("TK_ITERATION;")
         cx.block(blocks[0], (go, *blocks[0].params))
 
 

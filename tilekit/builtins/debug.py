@@ -64,10 +64,17 @@ class Text:
         return "a text with run-time values"
 
 
+class _Unknown(str):
+    """The text of a value while a kernel is traced, whatever its format."""
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
+
 def _known(value: Scalar | Tile) -> Any:
-    """The data of a value in the interpreter; the handle itself while a kernel is traced."""
+    """The data of a value in the interpreter; what it is while a kernel is traced."""
     datum = value.read() if isinstance(value, Tile) else value.datum
-    return datum.data if isinstance(datum, Concrete) else value
+    return datum.data if isinstance(datum, Concrete) else _Unknown(repr(value))
 
 
 @dataclass(frozen=True)
@@ -165,14 +172,29 @@ def _pieces(value: Any, operands: list[Any]) -> list[str | Shown]:
         first = len(operands)
         operands += value.values
         return [p if isinstance(p, str) else replace(p, index=p.index + first) for p in value.template.pieces]
-    if isinstance(value, tuple | list):
-        inner = [_pieces(item, operands) if not isinstance(item, str) else [repr(item)] for item in value]
-        last = [","] if isinstance(value, tuple) and len(value) == 1 else []
-        joined = [piece for index, item in enumerate(inner) for piece in ([", "] if index else []) + item]
-        return ["(" if isinstance(value, tuple) else "[", *joined, *last, ")" if isinstance(value, tuple) else "]"]
+    if isinstance(value, _CONTAINERS):
+        return _container(value, operands)
     if isinstance(value, Array):
         raise KernelTypeError(f"{describe(value)} cannot be printed as a whole; print elements or a tile of it")
     return [str(value)]
+
+
+_CONTAINERS = (tuple, list, dict)
+
+
+def _container(value: Any, operands: list[Any]) -> list[str | Shown]:
+    """A tuple, list or dict, as Python shows it."""
+    names = getattr(value, "_fields", None)
+    keys = [f"{name}=" for name in names] if names else []
+    first, last = ("[", "]") if isinstance(value, list) else (f"{type(value).__name__ if names else ''}(", ")")
+    if isinstance(value, dict):
+        first, last, keys = "{", "}", [f"{key!r}: " for key in value]
+    items = [*value.values()] if isinstance(value, dict) else [*value]
+    pieces: list[str | Shown] = [first]
+    for index, item in enumerate(items):
+        pieces += [", " if index else "", keys[index] if keys else ""]
+        pieces += [repr(item)] if isinstance(item, str) else _pieces(item, operands)
+    return [*pieces, "," if first == "(" and len(items) == 1 else "", last]
 
 
 _CONVERT: dict[int, Callable[[Any], Any]] = {-1: lambda value: value, ord("s"): str, ord("r"): repr, ord("a"): ascii}
@@ -193,6 +215,10 @@ def make_text(*parts: Any) -> Any:
             _check_spec(value, spec, conversion != -1)
             pieces.append(Shown(len(operands), spec, conversion != -1))
             operands.append(value)
+        elif isinstance(value, _CONTAINERS):
+            if spec or conversion == ord("a"):
+                raise KernelTypeError(f"{describe(value)} takes no format in a kernel; format its elements")
+            pieces += _container(value, operands)
         elif isinstance(value, Text):
             raise KernelTypeError("an f-string with run-time values cannot stand in another; write it out there")
         else:

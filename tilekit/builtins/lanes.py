@@ -13,7 +13,7 @@ from tilekit.ir.context import active
 from tilekit.ir.core import Block, Const, Value
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.interpret import HOST, Machine
-from tilekit.ir.operands import DTypeLike, Tiles, describe, operand_of
+from tilekit.ir.operands import DTypeLike, Tiles, describe, describe_for_tile, operand_of
 from tilekit.ir.types import DType, ScalarType, TileType, Type, int32
 
 __all__ = ["tile", "untile"]
@@ -114,7 +114,7 @@ def untile(a: Tile) -> Scalar:
         2.5
     """
     if not isinstance(a, Tile):
-        raise KernelTypeError(f"untile(): a must be a tile, got {describe(a)}")
+        raise KernelTypeError(f"untile(): a must be a tile, got {describe_for_tile(a)}")
     return spread_lanes(a, lanes_of_launch())  # type: ignore[no-any-return]
 
 
@@ -221,7 +221,7 @@ def _set_emit(cx: Any, results: Any, t: Any, lane: str, x: str) -> None:
 
 @builtin()
 def lane_coordinate(lane: Scalar, axis: int, lanes: int) -> Scalar:
-    """Coordinate ``axis`` of a lane's own point, -1 for its linear index; blocks are consecutive points."""
+    """Coordinate ``axis`` of a lane's own point; blocks are consecutive points."""
 
 
 @lane_coordinate.result
@@ -231,11 +231,9 @@ def _lane_coordinate_result() -> ScalarType:
 
 @lane_coordinate.reference
 def _lane_coordinate_reference(machine: Machine, lane: Any, axis: int, lanes: int) -> Any:
-    linear = machine.block[0] * lanes + int(lane)
-    return linear if axis < 0 else np.unravel_index(linear, machine.grid)[axis]
+    return np.unravel_index(machine.block[0] * lanes + int(lane), machine.grid)[axis]
 
 
 @lane_coordinate.emit
 def _lane_coordinate_emit(cx: Any, lane: str, axis: int, lanes: int) -> str:
-    linear = f"block * {lanes} + {lane}"
-    return f"(tk::i32)({linear})" if axis < 0 else f"(tk::i32)tk::coordinate(launch, {linear}, {axis})"
+    return f"(tk::i32)tk::coordinate(launch, block * {lanes} + {lane}, {axis})"

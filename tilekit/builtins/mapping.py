@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.builtins.stepwise import map_stepwise, runs_at_once
+from tilekit.builtins.stepwise import map_stepwise, runs_at_once, steps
 from tilekit.errors import KernelTypeError, KernelValueError, operand
 from tilekit.ir.builtin import Builtin, builtin
 from tilekit.ir.context import active, building
-from tilekit.ir.core import Block, Value, make_op, map_operand
+from tilekit.ir.core import Block, Const, Value, make_op, map_operand
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
-from tilekit.ir.operands import Tiles, constant, describe
+from tilekit.ir.operands import Tiles, as_literal, constant, describe, describe_for_tile
 from tilekit.ir.types import DType, ScalarType, TileType
 
 __all__ = ["tile_map"]
@@ -68,7 +68,7 @@ def _adjoint(cx: Any, grad: Any, value: Any, branches: bool) -> dict[str, Any]:
     def gradient(position: int) -> Any:
         block, needed = cx.reverse_element_block(position)
         data = (*(datum(value("args", i)) for i in needed), grad.read())
-        found = map_elements.record({"args": data}, {"branches": any(op.blocks for op in block.ops)}, (block,))
+        found = map_elements.record({"args": data}, {"branches": steps(block)}, (block,))
         return found if isinstance(args[position].type, TileType) else cx.sum(found)
 
     return {"args": tuple(partial(gradient, position) for position in range(len(args)))}
@@ -109,8 +109,7 @@ def map_function(op: Callable[..., Any], *args: Any) -> Any:
     else:
         block = renew(block)
     operands = tuple(arg.read() if isinstance(arg, Tile) else arg.datum for arg in held.values())
-    branches = any(op.blocks for op in block.ops)
-    return map_elements.record({"args": operands}, {"branches": branches}, (block,))
+    return map_elements.record({"args": operands}, {"branches": steps(block)}, (block,))
 
 
 def _trace_element(op: Callable[..., Any], args: tuple[Any, ...], held: dict[int, Any]) -> Block:
@@ -121,6 +120,8 @@ def _trace_element(op: Callable[..., Any], args: tuple[Any, ...], held: dict[int
     yielded = element.datum if isinstance(element, Scalar) else constant(element)
     if yielded is None:
         raise KernelTypeError(f"tile_map: the function must return one number, got {describe(element)}")
+    if isinstance(yielded, Const):
+        as_literal(yielded, "tile_map")
     return builder.block(tuple(params.values()), (yielded,))  # type: ignore[arg-type]
 
 
@@ -184,5 +185,6 @@ def tile_map(op: Callable[..., Any], *args: Any) -> Tile:
         [13. 13.]
     """
     if not any(isinstance(arg, Tile) for arg in args):
-        raise KernelTypeError("tile_map: none of the arguments is a tile")
+        shown = " and ".join(map(describe_for_tile, args))
+        raise KernelTypeError(f"tile_map: none of the arguments is a tile: got {shown or 'none'}")
     return map_function(op, *args)  # type: ignore[no-any-return]

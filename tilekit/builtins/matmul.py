@@ -87,9 +87,8 @@ def _check(a: Tile, b: Tile, out: Tile | None, precision: Any) -> None:
     if out is not None:
         require_apart(out, a, "a")
         require_apart(out, b, "b")
-    context = active()
-    if precision == "tf32" and a.dtype == b.dtype == float32 and (context is None or context.eager):
-        warn_once(PrecisionWarning, TF32, context.location() if context is not None else None)
+    if precision == "tf32" and a.dtype == b.dtype == float32 and active() is None:
+        warn_once(PrecisionWarning, TF32, None)
 
 
 @tile_matmul.warns

@@ -108,10 +108,12 @@ def _load_emit(cx: Any, results: Any, a: str, shape: tuple[int, ...], offset: tu
     tile = cx.tile(results[0])
     with cx.braces():
         cx.line(f"const tk::i64 at[] = {{{', '.join(emitted_offset(offset, types['offset'], len(shape)))}}};")
-        call, dims = "tk::load<", ", ".join(map(str, shape))
-        if tile.layout is not None:
-            call = f"tk::load_registers<{tile.layout.threads}, {tile.layout.vector}, "
-        cx.line(f"{call}{tile.element}, {dims}>(team, {tile.pointer}, {a}, at);")
+        dims = ", ".join(map(str, shape))
+        if (held := tile.layout) is not None:
+            call = f"tk::load_registers<{tile.element}, {held.threads}, {held.vector}, {dims}>"
+            cx.line(f"{call}(team.rank(), {tile.pointer}, {a}, at);")
+        else:
+            cx.line(f"tk::load<{tile.element}, {dims}>(team, {tile.pointer}, {a}, at);")
 
 
 @tile_load.adjoint
@@ -170,9 +172,9 @@ def _store_emit(cx: Any, a: str, t: Any, offset: tuple[str, ...], types: Any) ->
     with cx.braces():
         cx.line(f"const tk::i64 at[] = {{{', '.join(emitted_offset(offset, types['offset'], len(t.shape)))}}};")
         dims = ", ".join(map(str, t.shape))
-        if t.layout is not None:
-            call = f"tk::store_registers<{t.layout.threads}, {t.layout.vector}, {t.element}, {dims}>"
-            cx.line(f"{call}(team, {t.pointer}, {a}, at);")
+        if (held := t.layout) is not None:
+            call = f"tk::store_registers<{t.element}, {held.threads}, {held.vector}, {dims}>"
+            cx.line(f"{call}(team.rank(), {t.pointer}, {a}, at);")
         elif t.dense:
             cx.line(f"tk::store<{t.element}, {dims}>(team, {t.pointer}, {a}, at);")
         else:

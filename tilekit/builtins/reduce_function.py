@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.builtins.reduce import GROUP as GROUP, LANES, accumulator, axis_in, in_order, reduced
-from tilekit.builtins.stepwise import combine_stepwise, known_data, runs_at_once
+from tilekit.builtins.stepwise import combine_stepwise, known_data, runs_at_once, steps
 from tilekit.builtins.view_shapes import require_tile
 from tilekit.errors import KernelTypeError, TilekitError
 from tilekit.ir.builtin import builtin
@@ -159,8 +159,7 @@ def tile_reduce(op: Callable[..., Any], t: Tile, axis: int | None = None) -> Til
             if not error.undecided or not runs_at_once():
                 raise
             return _stepwise(function, wide, t, along)
-        branches = any(inner.blocks for inner in block.ops)
-        return reduce_elements.record({"t": t.read()}, {"axis": along, "branches": branches}, (block,))  # type: ignore[no-any-return]
+        return reduce_elements.record({"t": t.read()}, {"axis": along, "branches": steps(block)}, (block,))  # type: ignore[no-any-return]
     except TilekitError as error:
         raise fail(error) from error.__cause__
 

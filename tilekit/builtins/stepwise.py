@@ -9,7 +9,7 @@ import numpy as np
 
 from tilekit.errors import KernelTypeError
 from tilekit.ir.context import Concrete, active
-from tilekit.ir.core import Const
+from tilekit.ir.core import Block, Const
 from tilekit.ir.handles import Scalar, Tile, wrap
 from tilekit.ir.interpret import data_of
 from tilekit.ir.operands import constant, describe
@@ -20,6 +20,11 @@ def runs_at_once() -> bool:
     """Whether calls compute now, so that every number is known."""
     context = active()
     return context is None or context.eager
+
+
+def steps(block: Block) -> bool:
+    """Whether a block of single numbers must run for each element by itself, as it branches, reads memory or prints."""
+    return any(op.blocks or not op.builtin.elementwise for op in block.ops)
 
 
 def known_data(t: Tile) -> Any:

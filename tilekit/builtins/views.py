@@ -193,7 +193,7 @@ def _write_ignores() -> tuple[str, ...]:
     return ("base",)
 
 
-@builtin()
+@builtin(may_fail=True)
 def axis_index(index: Scalar, extent: int, span: int, wrap: bool, axis: int, text: str) -> Scalar:
     """A run-time index of an axis, counted from its end where it is negative and ``wrap``.
 

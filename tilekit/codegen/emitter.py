@@ -68,8 +68,8 @@ class Emitter:
         self.lane_name = outer
 
     def coordinate(self, axis: int) -> str:
-        """Coordinate ``axis`` of the block or point, -1 for its linear index, as int32."""
-        return COORDINATES[axis] if axis >= 0 else "(tk::i32)block"
+        """Coordinate ``axis`` of the block or point, as int32."""
+        return COORDINATES[axis]
 
     def mark_line(self, location: Location | None) -> None:
         """A ``#line`` so that compilers, debuggers and sanitizers name the Python line."""
@@ -218,16 +218,16 @@ class Emitter:
     # Carried state.
 
     def declare_results(self, results: Sequence[Value]) -> None:
-        """Variables for the scalar results of a region that its blocks assign."""
+        """Variables for the numbers and arrays that the blocks of a region assign."""
         for value in results:
-            if isinstance(value.type, ScalarType):
+            if not isinstance(value.type, TileType):
                 self.line(f"{self.cpp(value.type)} {self.define(value)}{{}};")
 
     def carry(self, results: Sequence[Value], params: Sequence[Value], init: Sequence[Any]) -> None:
         """Declare a loop's variables with their first values; results are read from the same variables."""
         moves = []
         for result, param, first in zip(results, params, init, strict=True):
-            if isinstance(param.type, ScalarType):
+            if not isinstance(param.type, TileType):
                 name = self.define(param)
                 self.line(f"{self.cpp(param.type)} {name} = {first};")
                 self.scalars[result] = name

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class ArrayClass:
+    """What a CUDA kernel may assume of an array's memory; kernels are specialised on it."""
+
+    unit_axis: int
+    """The axis whose stride is one element, the last such; -1 where there is none."""
+    aligned: bool
+    """Whether the base and the strides of all other axes are multiples of 16 bytes."""
+    zero: tuple[bool, ...]
+    """Which axes have stride zero."""
+    wide: bool
+    """Whether the elements span more than 2**31 bytes, so that offsets need 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +38,8 @@ class Target:
     """Whether the code names the lines of the kernel's source."""
     threads: int = 1
     """Threads that run a block; 1 on the CPU."""
+    arrays: Mapping[str, ArrayClass] = field(default_factory=dict)
+    """The class of each array parameter; on the CPU none is known."""
 
     @property
     def is_cpu(self) -> bool:

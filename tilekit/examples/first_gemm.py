@@ -29,8 +29,9 @@ def gemm(a: tk.array2d[float], b: tk.array2d[float], out: tk.array2d[float]):
 
 def run(device: str | None = None) -> Array:
     """Launch the kernel on a device and give its result."""
-    a, b = tk.array(LEFT), tk.array(RIGHT)
-    out = tk.zeros((4, 8), dtype=float)
+    where = "cpu" if device == "interpret" else device
+    a, b = tk.array(LEFT, device=where), tk.array(RIGHT, device=where)
+    out = tk.zeros((4, 8), dtype=float, device=where)
     tk.launch_tiled(gemm, dim=1, inputs=[a, b], outputs=[out], block_dim=BLOCK_DIM, device=device)
     result: Array = out.numpy()
     return result

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tilekit.frontend.merge import CarriedTile
+from tilekit.frontend.carried import CarriedTile
 from tilekit.ir.handles import Tile
 
 

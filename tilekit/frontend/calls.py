@@ -27,9 +27,10 @@ from tilekit.errors import (
     TilekitWarning,
 )
 from tilekit.frontend import joins
-from tilekit.frontend.messages import suggestion
+from tilekit.frontend.reads import as_python, has_name, read_by_name, recorder
 from tilekit.frontend.source import Source, compile_tree, is_registered, locate, read_source, register_code
 from tilekit.frontend.syntax import FACTORY, closure_names, rewrite_function
+from tilekit.ir.attributes import suggestion
 from tilekit.ir.builtin import REGISTRY, Builtin
 from tilekit.ir.context import Concrete, active, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
@@ -76,6 +77,8 @@ def resolve_call(function: Any) -> Any:
         return ignored_breakpoint
     if function is type or function is isinstance:
         return dtype_or_class if function is type else is_instance
+    if function is getattr or function is hasattr:
+        return read_by_name if function is getattr else has_name
     try:
         if function in _PYTHON:
             return python_function(function)
@@ -131,14 +134,15 @@ def _foreign(function: Any, root: str) -> Any:
             return function
         return functools.partial(inlined(function.__func__), function.__self__)
     called = call_of(function)
-    return function if called is None else functools.partial(inlined(called), function)
+    return as_python(function) if called is None else functools.partial(inlined(called), function)
 
 
 def call_of(value: Any) -> FunctionType | None:
     """What runs where an object of a user's class is called."""
     found = None if isinstance(value, type) else inspect.getattr_static(type(value), "__call__", None)
-    if isinstance(found, FunctionType) and found.__module__.partition(".")[0] not in ("tilekit", "warp", "torch"):
-        return found
+    if isinstance(found, FunctionType):
+        package = (found.__module__ or "").partition(".")[0]
+        return found if package not in ("tilekit", "warp", "torch") else None
     return None
 
 
@@ -232,7 +236,7 @@ def only_constants(function: Any, root: str) -> Callable[..., Any]:
             name = getattr(function, "__name__", str(function))
             hint = f"; use tk.{name}" if name in REGISTRY else "; call it on the host and pass the result"
             raise fail(KernelTypeError(f"{root}.{name} cannot be applied to a kernel's values{hint}"))
-        return function(*args, **kwargs)
+        return as_python(function)(*args, **kwargs)
 
     return call
 
@@ -364,7 +368,7 @@ def inlined(function: FunctionType) -> Callable[..., Any]:
         except (KernelSyntaxError, SyntaxError) as error:
             if any(map(is_traced, args)) or any(map(is_traced, kwargs.values())):
                 raise error if isinstance(error, TilekitError) else KernelSyntaxError(str(error)) from None
-            return function(*args, **kwargs)
+            return as_python(function)(*args, **kwargs)
         stack = _inlining.codes
         if stack.count(function.__code__) >= MAX_DEPTH or len(stack) > 4 * MAX_DEPTH:
             raise fail(
@@ -372,6 +376,9 @@ def inlined(function: FunctionType) -> Callable[..., Any]:
                     f"{function.__name__!r} calls itself without end; kernels cannot recurse on run-time values"
                 )
             )
+        hears = recorder()
+        if hears is not None:
+            hears.inlines(function)
         stack.append(function.__code__)
         try:
             with joins.entering():

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
+from array import array
+from collections import deque
 from enum import Enum
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tilekit.errors import KernelTypeError
 from tilekit.frontend.calls import Func
+from tilekit.frontend.reads import Missing as Missing
 from tilekit.ir.builtin import Builtin
 from tilekit.ir.types import find_dtype
 
 _ARRAY_PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
 _CONTAINERS = (list, dict, set, bytearray)
-
-
-class Missing:
-    """The value of a name that is not bound."""
+_BUFFERS = (bytearray, array, memoryview)
+PLAIN = frozenset({int, float, bool, str, bytes, type(None)})
+"""Types whose values are told apart at once."""
 
 
 def key_of_value(value: Any) -> Any:
@@ -52,6 +56,54 @@ def key_of_value(value: Any) -> Any:
     return find_dtype(value) or _key_of_object(value)
 
 
+def content_key(value: Any, whole: bool = False) -> Any:
+    """A key by what is in a value now, lists, dicts and arrays included; ``whole`` includes arrays deep inside.
+
+    Raises:
+        KernelTypeError: an array whose elements cannot be read here.
+    """
+    if isinstance(value, _BUFFERS):
+        return type(value), bytes(value)
+    if _is_array(value):
+        return _array_key(value)
+    if isinstance(value, BuiltinFunctionType) and not isinstance(value.__self__, ModuleType | type(None)):
+        return BuiltinFunctionType, value.__name__, content_key(value.__self__, whole)
+    if isinstance(value, list | tuple | deque):
+        return type(value), tuple(content_key(item) if _is_array(item) else _deep(item, whole) for item in value)
+    return (
+        _deep(value, whole) if isinstance(value, dict | set | frozenset) or is_mutable(value) else key_of_value(value)
+    )
+
+
+def _deep(value: Any, whole: bool) -> Any:
+    return _attribute_key(value, (0,), whole)
+
+
+def _is_array(value: Any) -> bool:
+    return not isinstance(value, np.generic) and any(hasattr(type(value), name) for name in _ARRAY_PROTOCOLS)
+
+
+def _array_key(value: Any) -> Any:
+    try:
+        elements = np.ascontiguousarray(value)
+    except Exception:
+        raise KernelTypeError(
+            f"is a {type(value).__name__} that cannot be read while a kernel is compiled; pass it to the kernel as an "
+            "argument instead"
+        ) from None
+    digest = repr(elements.tolist()).encode() if elements.dtype.hasobject else elements.view(np.uint8).data
+    return type(value), elements.dtype.str, np.shape(value), hashlib.sha256(digest).digest()
+
+
+def is_changing(value: Any) -> bool:
+    """Whether only the content of a value tells whether it still means the same (see ``content_key``)."""
+    if isinstance(value, tuple):
+        return any(map(is_changing, value))
+    if isinstance(value, BuiltinFunctionType):
+        return is_changing(value.__self__)
+    return isinstance(value, (*_CONTAINERS, *_BUFFERS, deque)) or _is_array(value) or is_mutable(value)
+
+
 def _cell_key(cell: Any) -> Any:
     try:
         value = cell.cell_contents
@@ -65,51 +117,67 @@ def _cell_key(cell: Any) -> Any:
 def _key_of_object(value: Any) -> Any:
     if isinstance(value, BuiltinFunctionType) and not isinstance(value.__self__, ModuleType | type(None)):
         return BuiltinFunctionType, value.__name__, key_of_value(value.__self__)
-    if isinstance(value, _CONTAINERS) or any(hasattr(type(value), name) for name in _ARRAY_PROTOCOLS):
+    if isinstance(value, _CONTAINERS) or _is_array(value):
         raise KernelTypeError(f"is a captured {type(value).__name__}; pass it to the kernel as an argument instead")
     return _attribute_key(value)
 
 
-def _attribute_key(value: Any, around: tuple[int, ...] = ()) -> Any:
-    """The key of an object, or of what it holds: containers and objects count as what is in them now."""
+def _attribute_key(value: Any, around: tuple[int, ...] = (), whole: bool = False) -> Any:
+    """The key of an object, or of what it holds: containers and objects count as what is in them now; arrays only
+    where ``whole``."""
+    if type(value) in PLAIN:
+        return key_of_value(value)
     if id(value) in around:
         return _Same(value)
-    inside = (*around, id(value))
+
+    def key(item: Any) -> Any:
+        return _attribute_key(item, (*around, id(value)), whole)
+
     if isinstance(value, dict):
-        return type(value), tuple((_attribute_key(k, inside), _attribute_key(v, inside)) for k, v in value.items())
-    if isinstance(value, list | tuple):
-        return type(value), tuple(_attribute_key(item, inside) for item in value)
+        return type(value), tuple((key(name), key(item)) for name, item in value.items())
+    if isinstance(value, list | tuple | deque):
+        return type(value), tuple(map(key, value))
     if isinstance(value, set | frozenset):
-        return type(value), frozenset(_attribute_key(item, inside) for item in value)
+        return type(value), frozenset(map(key, value))
+    if whole and _is_array(value):
+        return _array_key(value)
     if is_mutable(value) and not (around and _root(value) in _OPAQUE) and not isinstance(value, MethodType | partial):
-        state = tuple((name, _attribute_key(held, inside)) for name, held in sorted(_state_of(value).items()))
-        return type(value), _Same(value), state
+        state, functions = _state_of(value)
+        return type(value), _Same(value), functions, tuple((name, key(held)) for name, held in sorted(state.items()))
     try:
         return _Same(value) if is_mutable(value) or not around else key_of_value(value)
     except KernelTypeError:
         return _Same(value)
 
 
-def _state_of(value: Any) -> dict[str, Any]:
-    """What an object, or a class, holds in its attributes, those of the classes that users write included."""
+def _state_of(value: Any) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    """What an object, or a class, holds in its attributes, those of the classes that users write included; and the
+    functions and properties of these classes."""
     kind = value if isinstance(value, type) else type(value)
-    users = [base for base in reversed(kind.__mro__) if _is_users(base)]
-    held = {name: item for base in users for name, item in vars(base).items() if not hasattr(item, "__get__")}
+    members = [pair for base in reversed(kind.__mro__) if is_users(base) for pair in vars(base).items()]
+    held = {name: item for name, item in members if not hasattr(item, "__get__")}
     if kind is not value:
         held.update((name, getattr(value, name)) for name in _slots_of(kind) if hasattr(value, name))
         held.update(getattr(value, "__dict__", {}))
-    return {name: item for name, item in held.items() if not name.startswith("__")}
+    functions = tuple(_Same(item) for _, item in members if isinstance(item, FunctionType | property))
+    return {name: item for name, item in held.items() if not name.startswith("__")}, functions
 
 
-def _is_users(kind: type) -> bool:
+def is_users(kind: type) -> bool:
     """Whether a class is neither Python's nor of a package whose classes do not change."""
-    return kind.__module__.partition(".")[0] not in _FIXED
+    return kind.__module__.partition(".")[0] not in FIXED
 
 
 def _slots_of(kind: type) -> list[str]:
-    found = [vars(base).get("__slots__", ()) for base in kind.__mro__]
-    names = [name for slots in found for name in ((slots,) if isinstance(slots, str) else slots)]
-    return [name for name in names if not name.startswith("__")]
+    known = _slots.get(kind)
+    if known is None:
+        found = [vars(base).get("__slots__", ()) for base in kind.__mro__]
+        names = [name for slots in found for name in ((slots,) if isinstance(slots, str) else slots)]
+        known = _slots[kind] = [name for name in names if not name.startswith("__")]
+    return known
+
+
+_slots: WeakKeyDictionary[type, list[str]] = WeakKeyDictionary()
 
 
 def _root(value: Any) -> str:
@@ -118,6 +186,8 @@ def _root(value: Any) -> str:
 
 def is_mutable(value: Any) -> bool:
     """Whether a value may change while it stays the same object, so that identity says nothing."""
+    if type(value) in PLAIN:
+        return False
     if isinstance(value, MethodType):
         return is_mutable(value.__self__)
     if isinstance(value, tuple):
@@ -125,15 +195,15 @@ def is_mutable(value: Any) -> bool:
     if isinstance(value, partial):
         return any(map(is_mutable, (value.func, *value.args, *value.keywords.values())))
     if isinstance(value, type):
-        return _is_users(value) and not issubclass(value, Enum) and find_dtype(value) is None
+        return is_users(value) and not issubclass(value, Enum) and find_dtype(value) is None
     if isinstance(value, Builtin | ModuleType | FunctionType | Func | Enum):
         return False
     return _root(value) not in _TRUSTED and (hasattr(value, "__dict__") or bool(_slots_of(type(value))))
 
 
 _TRUSTED = ("tilekit", "warp", "torch", "numpy")
-_FIXED = (sys.stdlib_module_names | {*_TRUSTED}) - {"__main__"}
-_OPAQUE = _FIXED - {"types", "argparse"}
+FIXED = (sys.stdlib_module_names | {*_TRUSTED}) - {"__main__"}
+_OPAQUE = FIXED - {"types", "argparse"}
 """Modules whose objects inside other objects are no settings of a kernel: loggers, locks, files."""
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.config import config
 from tilekit.errors import KernelSyntaxError
 from tilekit.frontend.calls import Rewritten, is_breakpoint, resolve_call, rewritten
 from tilekit.frontend.eager_syntax import Place, rewrite_eagerly
 from tilekit.frontend.joins import Joins, Path, Site, as_kind, call_step, each_of
-from tilekit.frontend.merge import UNBOUND, merged_type
+from tilekit.frontend.merge import UNBOUND
 from tilekit.frontend.ranges import Range, range_operands
 from tilekit.frontend.source import locate
 from tilekit.frontend.support import Tracing, items_of, truth
@@ -24,17 +25,18 @@ from tilekit.ir.core import Block
 from tilekit.ir.handles import Scalar
 from tilekit.ir.interpret import Eager, Machine, data_of
 from tilekit.ir.operands import BOOL
-from tilekit.ir.types import ScalarType, Type
+from tilekit.ir.types import Type
 
 
 class Forms:
     """The eager forms of one kernel and its helpers, with the joins that tracing found.
 
-    ``apart`` tells where lanes may take different ways.
+    ``apart`` tells where lanes may take different ways; loops are unrolled as they were when the kernel was traced.
     """
 
-    def __init__(self, joins: Joins, apart: frozenset[Place] = frozenset()) -> None:
+    def __init__(self, joins: Joins, apart: frozenset[Place] = frozenset(), max_unroll: int | None = None) -> None:
         self.joins = joins
+        self.max_unroll = config.max_unroll if max_unroll is None else max_unroll
         self.apart = apart
         self._forms: dict[tuple[int, int], Rewritten] = {}
 
@@ -121,6 +123,9 @@ class Running(Tracing):
 
     # Loops.
 
+    def max_unroll(self) -> int:
+        return self.forms.max_unroll
+
     def iterate(self, items: Any, site: Site, jumps: bool) -> Iterator[Any]:
         """What a loop goes through; ``jumps`` where a ``break`` or ``return`` may leave it."""
         if self.rolled(items):
@@ -167,11 +172,11 @@ def _bool(value: Any) -> Scalar:
 
 def _indices(items: Range, jumps: bool) -> Iterator[Scalar]:
     """The indices of a loop that stays a loop, in the type that they have in the compiled form."""
-    operands = range_operands(items)
-    type: ScalarType = merged_type([items.start, items.step]) if jumps else operands[0].type
-    start, stop, step = (int(data_of(operand)) for operand in operands)
+    start, stop, step = (int(data_of(operand)) for operand in range_operands(items))
+    type = items.index_type(literal=jumps)
     number = type.dtype.numpy.type
-    return (Scalar(Concrete(type, number(index))) for index in (range(start, stop, step) if step else ()))
+    for index in range(start, stop, step) if step else ():
+        yield items.at(Scalar(Concrete(type, number(index))))
 
 
 class Interpreter(Eager):

@@ -7,7 +7,7 @@ import ast
 from typing import Any
 
 from tilekit.errors import KernelSyntaxError
-from tilekit.frontend.scopes import local_names
+from tilekit.frontend.scopes import chain_of, local_names
 from tilekit.frontend.source import Source
 
 SUPPORT = "__tk"
@@ -135,10 +135,22 @@ class Expressions(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if _is_static(node):  # its arguments are plain Python
             node.func = self.visit(node.func)
+            if not self.lazy:
+                plain = Plain(self.local)
+                node.args = [plain.visit(item) for item in node.args]
         else:
             self.generic_visit(node)
+            if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
+                node.args = self._class_and_self(node)
         node.func = support("fn", node.func, at=node.func)
         return node
+
+    def _class_and_self(self, at: ast.Call) -> list[ast.expr]:
+        """What ``super()`` finds in the frame that calls it, which here is another one."""
+        arguments = self.source.node.args.args
+        if "__class__" not in self.source.function.__code__.co_freevars or not arguments:
+            return []
+        return [place(ast.Name(name, ast.Load()), at) for name in ("__class__", arguments[0].arg)]
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
         """An f-string: run-time values in it have no text yet."""
@@ -152,8 +164,47 @@ class Expressions(ast.NodeTransformer):
         return support("text", *parts, at=node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """``name.attribute`` of an outer name: of the module ``warp``, tilekit's attribute is meant."""
+        """``name.attribute`` of an outer name: of the module ``warp``, tilekit's attribute is meant. Of all else, the
+        trace hears that it is read."""
+        if not self.lazy and reads_inside(node, self.local):
+            return read_of(node, self.visit(chain_of(node)[0]))
         self.generic_visit(node)
         if isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Load) and node.value.id not in self.local:
             return support("attr", node.value, place(ast.Constant(node.attr), node), at=node)
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        if not self.lazy and reads_inside(node, self.local):
+            return read_of(node, self.visit(chain_of(node)[0]))
+        return self.generic_visit(node)
+
+
+def reads_inside(node: ast.Attribute | ast.Subscript, local: set[str]) -> bool:
+    """Whether this reads an attribute of something that no outer name leads to."""
+    root, chain = chain_of(node)
+    named = isinstance(root, ast.Name) and root.id not in local
+    return isinstance(node.ctx, ast.Load) and not named and any(kind == "attr" for kind, _ in chain)
+
+
+def read_of(node: ast.Attribute | ast.Subscript, root: ast.expr) -> ast.expr:
+    """The same in the trace's hearing."""
+    chain: Any = chain_of(node)[1]
+    text = ast.unparse(node)
+    return support("read", root, place(ast.Constant(chain), node), place(ast.Constant(text), node), at=node)
+
+
+class Plain(ast.NodeTransformer):
+    """Leaves an expression to Python, in the trace's hearing."""
+
+    def __init__(self, local: set[str]) -> None:
+        self.local = local
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if reads_inside(node, self.local):
+            return read_of(node, self.visit(chain_of(node)[0]))
+        return self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        node.func = support("plain", node.func, at=node.func)
         return node

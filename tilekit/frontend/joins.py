@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tilekit.frontend.merge import UNBOUND, CarriedNumber, NumberSlot, Slot, TupleSlot, numeric_operand
+from tilekit.frontend.carried import CarriedNumber
+from tilekit.frontend.merge import UNBOUND, NumberSlot, Slot, TupleSlot, numeric_operand
 from tilekit.frontend.source import locate
 from tilekit.frontend.syntax import RESULT
 from tilekit.ir.context import Concrete

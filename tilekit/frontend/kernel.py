@@ -9,14 +9,17 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, overload
 
+from tilekit.config import config
 from tilekit.errors import KernelTypeError, Location, TilekitError
 from tilekit.forks import Lock
 from tilekit.frontend.calls import Func
-from tilekit.frontend.captures import Captures, captures_of
-from tilekit.frontend.messages import suggestion
+from tilekit.frontend.captures import Captures
+from tilekit.frontend.guards import Guards, Reads
+from tilekit.frontend.outer_names import captures_of
 from tilekit.frontend.source import keep_source, read_source
 from tilekit.frontend.trace import trace
 from tilekit.ir.annotations import ArrayAnnotation
+from tilekit.ir.attributes import suggestion
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.ir.operands import describe
@@ -31,6 +34,19 @@ KERNEL_OPTIONS = (
 )  # fmt: skip
 
 
+class Forms(dict[Any, Any]):
+    """The compiled forms of one kernel by specialisation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[Any, Any] = {}
+        """What the runtime keeps of earlier launches; it goes when the forms go."""
+
+    def clear(self) -> None:
+        super().clear()
+        self.known.clear()
+
+
 class Kernel:
     """A function that runs once for each block or point of a launch; made by ``@tk.kernel``."""
 
@@ -39,8 +55,8 @@ class Kernel:
         self.options = dict(options)
         self.key = options.get("name") or function.__name__
         self.parameters = parse_parameters(function, "kernel", variables, functools.partial(_parameter, function))
-        self.cache: dict[Any, Any] = {}
-        """Compiled forms by specialisation; filled by the runtime."""
+        self.cache = Forms()
+        """Filled by the runtime."""
         self.launch_plan: Any = None
         """What the runtime has looked up about the parameters."""
         self.lock = Lock()
@@ -55,14 +71,30 @@ class Kernel:
         """
         return self._captures.number()
 
+    def recorder(self) -> Reads:
+        """What records a trace's reads from outside that ``capture_key`` does not know."""
+        return Reads(self._captures.known())
+
+    def guarded(self, guards: Guards) -> None:
+        """Note that another form of the kernel was compiled for these values."""
+        for guarded, key in guards.found:
+            self._captures.count(guarded, key)
+
     @property
     def captures(self) -> dict[str, Any]:
         """The outer values by the text that names them."""
         return {str(capture): capture.read() for capture in captures_of(self.function)}
 
+    @property
+    def max_unroll(self) -> int:
+        """Loops over constants of at most this length are unrolled: the kernel's own option, else the one for all."""
+        own = (self.options.get("module_options") or {}).get("max_unroll")
+        return config.max_unroll if own is None else own
+
     def trace(self, types: Mapping[str, ArrayType | ScalarType | None], form: LaunchForm) -> Function:
         """The IR for parameters of these types."""
-        return trace(self.function, types, self.key, self.options, form)
+        with config.scoped(max_unroll=self.max_unroll):
+            return trace(self.function, types, self.key, self.options, form)
 
     def default_types(
         self, given: Mapping[str, ArrayType | ScalarType | None] | None = None

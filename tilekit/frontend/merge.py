@@ -1,8 +1,7 @@
-"""How one variable passes through a branch or a loop: which values it yields, and what it is bound to afterwards."""
+"""How one variable passes through a branch: which values it yields, and what it is bound to afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from tilekit.errors import KernelTypeError, TilekitError
@@ -10,8 +9,8 @@ from tilekit.frontend.sameness import BoundTile, bound, same
 from tilekit.frontend.syntax import RESULT
 from tilekit.ir.core import Const, Value
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile, wrap
-from tilekit.ir.operands import common_dtype, constant, convert_constant, describe
-from tilekit.ir.types import ScalarType, TileType
+from tilekit.ir.operands import as_literal, common_dtype, constant, convert_constant, describe
+from tilekit.ir.types import ArrayType, ScalarType, TileType
 
 
 class _Marker:
@@ -51,7 +50,7 @@ def numeric_operand(value: Any, wanted: ScalarType) -> Any:
         return OPERATORS["cast"](value, wanted.dtype).datum
     found = constant(value)
     assert found is not None
-    return found if found.type == wanted else Const(wanted, convert_constant(found, wanted.dtype, "merge").value)
+    return as_literal(found) if found.type == wanted else Const(wanted, convert_constant(found, wanted.dtype, "").value)
 
 
 def merged_type(values: list[Any]) -> ScalarType:
@@ -75,6 +74,8 @@ def undefined(type: Any) -> Any:
     """A value of a type that stands where no value was bound; never read on a path that matters."""
     if isinstance(type, TileType):
         return OPERATORS["undefined"](type.shape, type.dtype)
+    if isinstance(type, ArrayType):
+        return OPERATORS["undefined array"](type.ndim, type.dtype)
     return Scalar(OPERATORS["cast"](0, type.dtype).datum)
 
 
@@ -111,7 +112,7 @@ class Slot:
             return []
         raise Unmergeable(
             f"is bound to {describe(self.value)} before the loop and to {describe(after)} in it; "
-            "only numbers, tiles and tuples of them can change at run time"
+            "only numbers, tiles, arrays and tuples of them can change at run time"
         )
 
 
@@ -120,7 +121,7 @@ def guess_of(value: Any) -> Any:
     if isinstance(value, tuple):
         found = tuple(map(guess_of, value))
         return None if None in found else found
-    if isinstance(value, Tile):
+    if isinstance(value, Tile | Array):
         return value.type
     return ScalarType(number_type(value).dtype) if is_number(value) else None
 
@@ -163,6 +164,27 @@ class TileSlot(Slot):
         return tile
 
 
+class ArraySlot(Slot):
+    """A parameter or a row of one: the element accesses that follow go to the array that was chosen."""
+
+    def __init__(self, name: str, sides: list[Any]) -> None:
+        super().__init__()
+        self.name = name
+        self.sides = sides
+        types = {side.type for side in sides if side is not MISSING}
+        if len(types) > 1:
+            listed = " and ".join(sorted(f"an {type}" for type in types))
+            raise Unmergeable(f"would be {listed} depending on the path taken; they must have one dtype and rank")
+        (self.type,) = types
+
+    def operands(self, side: int) -> list[Any]:
+        value = self.sides[side]
+        return [undefined(self.type).datum if value is MISSING else value.datum]
+
+    def rebuild(self, results: list[Any]) -> Any:
+        return Array(results.pop(0), self.name)
+
+
 class TupleSlot(Slot):
     def __init__(self, items: list[Slot]) -> None:
         super().__init__()
@@ -202,8 +224,8 @@ class TupleSlot(Slot):
 def merge(name: str, before: Any, sides: list[Any]) -> Slot:
     """The slot of a variable after a branch that leaves it bound to one of ``sides``."""
     known = [side for side in sides if side is not MISSING]
-    if not known:
-        return Slot(None if name == RESULT else UNBOUND)
+    if not known:  # all sides have left, so that nothing reads it any more
+        return Slot(None if name == RESULT else before)
     if any(side is UNBOUND for side in known):
         return Slot(UNBOUND)
     settled = len(known) == len(sides) or not is_recorded(known[0]) or same(known[0], bound(before))
@@ -214,13 +236,15 @@ def merge(name: str, before: Any, sides: list[Any]) -> Slot:
         return NumberSlot(sides)
     if all(isinstance(side, BoundTile) for side in known):
         return TileSlot(sides)
+    if all(isinstance(side, Array) for side in known):
+        return ArraySlot("" if name == RESULT else name, sides)
     if all(isinstance(side, tuple) and len(side) == len(known[0]) for side in known):
         columns = [[side if side is MISSING else side[i] for side in sides] for i in range(len(known[0]))]
         return TupleSlot([merge("", UNBOUND, column) for column in columns])
     shown = " or ".join(map(_shown, known))
     raise Unmergeable(
-        f"would be {shown} depending on the path taken; only numbers, tiles and tuples of them can be "
-        "chosen at run time"
+        f"would be {shown} depending on the path taken; only numbers, tiles, arrays and tuples of them can "
+        "be chosen at run time"
     )
 
 
@@ -238,128 +262,3 @@ def is_recorded(value: Any) -> bool:
 
 def _shown(side: Any) -> str:
     return f"a {side.type}" if isinstance(side, BoundTile) else describe(side)
-
-
-# Loops.
-
-
-class CarriedNumber(Slot):
-    def __init__(self, name: str, value: Any, guess: ScalarType | None) -> None:
-        super().__init__(value)
-        self.type = guess or number_type(value)
-        self.params = [Value(self.type, name)]
-        self.inits = [numeric_operand(undefined(self.type) if value is None else value, self.type)]
-
-    def enter(self) -> Any:
-        return Scalar(self.params[0])
-
-    def better_guess(self, after: Any) -> Any:
-        if not self.type.weak or not is_number(after):
-            return None
-        new = number_type(after)
-        if not new.weak:
-            return None if new.dtype.kind == "b" else new
-        return new if new.dtype.is_float and not self.type.dtype.is_float else None
-
-    def leave(self, after: Any) -> list[Any]:
-        if not is_number(after):
-            raise Unmergeable(f"is a number before the loop and {describe(after)} in it")
-        new = number_type(after)
-        literal = new.weak and "b" not in (new.dtype.kind, self.type.dtype.kind)
-        fits = self.type.dtype.is_float or not new.dtype.is_float
-        if not (literal and fits) and new.dtype != self.type.dtype:
-            raise Unmergeable(
-                f"is {self.type.dtype.name} before the loop and {new.dtype.name} at the end of an iteration; "
-                "cast to one dtype"
-            )
-        return [numeric_operand(after, self.type)]
-
-    def rebuild(self, results: list[Any]) -> Any:
-        datum = results.pop(0)
-        return Scalar(datum) if isinstance(datum, Value) else self.value
-
-
-class Produced(Slot):
-    """A name without a value before a loop that runs at least once: bound by its iterations, read after it."""
-
-    def __init__(self, name: str, guess: Any) -> None:
-        super().__init__()
-        self.name = name
-        slot = _carried_slot(RESULT, None, True, guess)
-        self.slot, self.params, self.inits = slot, slot.params, slot.inits
-
-    def leave(self, after: Any) -> list[Any]:
-        return self.slot.leave(after)
-
-    def better_guess(self, after: Any) -> Any:
-        return self.slot.better_guess(after)
-
-    def rebuild(self, results: list[Any]) -> Any:
-        return self.slot.rebuild(results)
-
-
-class CarriedTile(Slot):
-    """A name that iterations bind to other tiles: each iteration starts with a handle of its own."""
-
-    def __init__(self, name: str, value: Any, guess: TileType | None) -> None:
-        super().__init__(value)
-        first = undefined(guess) if value is None else value
-        self.type = first.type
-        self.params = [Value(first.type, name)]
-        self.inits = [first.read()]
-        self.handle: Tile | None = None
-        """What the name is bound to in an iteration, and after the loop."""
-        self.after: Tile | None = None
-        """What it is bound to at the end of an iteration."""
-
-    def enter(self) -> Any:
-        self.handle = self._stand_in(self.params[0])
-        return self.handle
-
-    def _stand_in(self, datum: Any) -> Tile:
-        handle: Tile = wrap(datum)
-        if self.value is not None:
-            handle.stand_for(self.value)
-        return handle
-
-    def leave(self, after: Any) -> list[Any]:
-        if not isinstance(after, Tile) or after.type != self.type:
-            raise Unmergeable(f"is a {self.type} before the loop and {describe(after)} at the end of an iteration")
-        self.after = after
-        return [after.read()]
-
-    def rebuild(self, results: list[Any]) -> Any:
-        datum = results.pop(0)
-        if self.inits and datum is self.inits[0] and self.value is not None:
-            self.handle = self.value
-        else:
-            self.handle = self._stand_in(datum)
-        return self.handle
-
-
-def carried_tiles(slot: Slot) -> Iterator[CarriedTile]:
-    """The tiles that a slot carries."""
-    if isinstance(slot, CarriedTile):
-        yield slot
-    for item in slot.items if isinstance(slot, TupleSlot) else [slot.slot] if isinstance(slot, Produced) else []:
-        yield from carried_tiles(item)
-
-
-def carried_slot(name: str, value: Any, plain: bool, guess: Any) -> Slot:
-    """The slot of a variable that is bound to ``value`` when a loop begins."""
-    slot = _carried_slot(name, value, plain, guess)
-    slot.name, slot.guess = name, guess
-    return slot
-
-
-def _carried_slot(name: str, value: Any, plain: bool, guess: Any) -> Slot:
-    missing = name == RESULT and value is None and guess is not None
-    if isinstance(value, tuple) or (missing and isinstance(guess, tuple)):
-        values = value if isinstance(value, tuple) else (None,) * len(guess)
-        guesses = guess if guess is not None else (None,) * len(values)
-        return TupleSlot([carried_slot(name, v, plain, g) for v, g in zip(values, guesses, strict=True)])
-    if (isinstance(value, Tile) and plain) or (missing and isinstance(guess, TileType)):
-        return CarriedTile(name, value, guess)
-    if missing or (value is not UNBOUND and is_number(value)):
-        return CarriedNumber(name, value, guess)
-    return Slot(value)

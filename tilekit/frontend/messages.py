@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast
 import builtins
-import difflib
 import linecache
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from types import ModuleType, TracebackType
 from typing import Any, TypeGuard
 
@@ -26,7 +26,7 @@ from tilekit.errors import (
     TilekitError,
 )
 from tilekit.frontend.source import locate_error, parse_text
-from tilekit.ir.handles import Array, Scalar, Tile
+from tilekit.ir.attributes import suggestion
 from tilekit.ir.operands import describe
 
 _TRANSLATED: dict[type[BaseException], type[TilekitError]] = {
@@ -41,15 +41,20 @@ _TRANSLATED: dict[type[BaseException], type[TilekitError]] = {
     RecursionError: KernelNotImplementedError,
 }
 _KINDS = {"Scalar": "a number", "Tile": "a tile", "Array": "an array", "Tid": "a number", "NoneType": "None"}
+_IN_TEXT = {"Scalar": "a run-time number", "Text": "a text with run-time values"}
 _LONGEST = 40
 
 
-def translate(error: BaseException, dropped: dict[str, str] | None = None) -> BaseException:
+def translate(
+    error: BaseException, dropped: dict[str, str] | None = None, kernel: Location | None = None
+) -> BaseException:
     """An error that arose in a kernel, as tilekit's at the place in the kernel.
 
-    ``dropped`` says of variables why they lost their value.
+    ``dropped`` says of variables why they lost their value; ``kernel`` is where the kernel stands.
     """
-    place = locate_error(error.__traceback__)
+    place = locate_error(error.__traceback__) or kernel
+    if isinstance(error, AttributeError) and place is not None:
+        place = _narrowed(place, error.name)
     if isinstance(error, TilekitError):
         error.at(place)
         name_operands(error)
@@ -96,6 +101,16 @@ def node_at(place: Location) -> ast.AST | None:
         if ends_so and getattr(node, "col_offset", -1) == place.column:
             return node
     return None
+
+
+def _narrowed(place: Location, attribute: str | None) -> Location:
+    """The part of a chain of attributes and subscripts that ends with the attribute, for a place of the whole chain."""
+    node = node_at(place)
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        if isinstance(node, ast.Attribute) and node.attr == attribute and node.end_lineno == place.line:
+            return replace(place, end_column=node.end_col_offset or 0)
+        node = node.value
+    return place
 
 
 def function_at(place: Location) -> ast.FunctionDef | ast.Lambda | None:
@@ -150,11 +165,14 @@ def _is_literal(value: ast.expr) -> bool:
 
 
 def _arguments(node: ast.AST | None, builtin: Any) -> Iterator[tuple[str, ast.expr]]:
-    """The parameters of a builtin with what stands for them."""
+    """The parameters of a builtin with what stands for them; none where the call does not give one for each."""
     pairs: list[tuple[str, ast.expr]] = []
     if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == builtin.name:
         pairs = list(zip(builtin.signature.parameters, node.args, strict=False))
         pairs += [(keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg]
+        needed = {name for name, p in builtin.signature.parameters.items() if p.default is p.empty}
+        several = len(node.args) > len(builtin.signature.parameters) or needed - {name for name, _ in pairs}
+        pairs = [] if several or any(isinstance(value, ast.Starred) for value in node.args) else pairs
     elif isinstance(node, ast.BinOp):
         pairs = list(zip(builtin.operand_names, (node.left, node.right), strict=False))
     elif isinstance(node, ast.Compare):
@@ -236,23 +254,12 @@ def _local_names(function: ast.AST | None) -> Iterator[str]:
             yield node.id
 
 
-def suggestion(name: str, known: Any) -> str:
-    """``; did you mean `x`?``, where one of the known names is close."""
-    close = difflib.get_close_matches(name, [n for n in known if not n.startswith("_")], 1)
-    return f"; did you mean `{close[0]}`?" if close else ""
-
-
 def _attribute_message(error: AttributeError) -> str:
     holder = error.obj
     public = [name for name in dir(holder) if not name.startswith("_")]
     if isinstance(holder, ModuleType):
         return f"module {holder.__name__!r} has no attribute {error.name!r}{suggestion(error.name or '', public)}"
-    if not isinstance(holder, Scalar | Tile | Array):
-        return f"{describe(holder)} has no attribute {error.name!r}{suggestion(error.name or '', public)}"
-    offered = {Tile: "shape, dtype, ndim, size and T", Array: "shape, dtype and ndim"}
-    kinds = [text for kind, text in offered.items() if isinstance(holder, kind)]
-    hint = suggestion(error.name or "", public) or (f"; it has {kinds[0]}" if kinds else "")
-    return f"{describe(holder)} has no attribute {error.name!r}{hint}"
+    return f"{describe(holder)} has no attribute {error.name!r}{suggestion(error.name or '', public)}"
 
 
 # Python's own errors.
@@ -261,6 +268,9 @@ _BINARY = re.compile(r"unsupported operand type\(s\) for (\S+): '(\w+)' and '(\w
 _COMPARED = re.compile(r"'(\S+)' not supported between instances of '(\w+)' and '(\w+)'")
 _UNARY = re.compile(r"bad operand type for unary (\S+): '(\w+)'")
 _OBJECT = re.compile(r"'(\w+)' object (is not subscriptable|is not callable|is not iterable|does not support .*)")
+_CALLED = re.compile(r"([\w.<>]+)\(\) ((?:takes|missing|got) .*)")
+_FORMAT = re.compile(r"(%\w) format: .*, not (?:Scalar|Tile|Array|Text)$")
+_CLASS = re.compile(r"""['"]?\b(Scalar|Tile|Array|Text)\b['"]?""")
 _UNPACKED = re.compile(r"cannot unpack non-iterable (\w+) object")
 
 
@@ -277,7 +287,12 @@ def _python_message(text: str, place: Location) -> str:
         return f"{subject} is {_kind(match[1])}, which {match[2]}"
     if match := _UNPACKED.match(text):
         return f"{_kind(match[1])} cannot be unpacked into several names"
-    return text
+    if match := _CALLED.match(text):  # a lambda without parameters has the name of the kernel around it
+        name = match[1].rpartition(".")[2]
+        return f"{'the lambda' if name in ('<lambda>', place.function) else f'{name}()'} {match[2]}"
+    if match := _FORMAT.match(text):
+        return f"the format {match[1]} takes no run-time value; print(...) takes them as arguments"
+    return _CLASS.sub(lambda found: _IN_TEXT.get(found[1]) or _kind(found[1]), text)
 
 
 def _kind(name: str) -> str:
@@ -294,4 +309,4 @@ def _subject(node: ast.AST | None) -> str:
     return ast.unparse(node.func) if isinstance(node, ast.Call) else "this"
 
 
-__all__ = ["function_at", "name_operands", "node_at", "suggestion", "translate"]
+__all__ = ["function_at", "name_operands", "node_at", "translate"]

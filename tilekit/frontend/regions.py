@@ -14,19 +14,8 @@ from typing import Any
 from tilekit.errors import KernelTypeError
 from tilekit.frontend import joins
 from tilekit.frontend.aliases import Aliases
-from tilekit.frontend.merge import (
-    MISSING,
-    UNBOUND,
-    CarriedTile,
-    Produced,
-    Slot,
-    Unmergeable,
-    carried_slot,
-    carried_tiles,
-    guess_of,
-    merge,
-    shown_name,
-)
+from tilekit.frontend.carried import CarriedTile, Produced, carried_slot, carried_tiles
+from tilekit.frontend.merge import MISSING, UNBOUND, Slot, Unmergeable, guess_of, merge, shown_name
 from tilekit.frontend.sameness import bound
 from tilekit.frontend.state import Body, Cells, Names, Snapshot, current_builder
 from tilekit.frontend.syntax import JUMP_FLAGS, RESULT, RETURNED
@@ -233,6 +222,8 @@ class Loop:
             for (tile, _), param in zip(self.tiles.tiles, held, strict=True):
                 tile.rebind(param)
             self.cells.write({name: slot.enter() for name, slot in slots.items()})
+            # The loop goes on only where no jump has left it.
+            self.cells.write(dict.fromkeys((name for name in slots if name.startswith(JUMP_FLAGS)), False))
             self.aliases.link(_carried(slots))
             self.tiles.spoil(self.unreadable)
             first = run_iteration(self.cells, lambda: step(leading))

@@ -5,8 +5,30 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Any
+
+Chain = tuple[tuple[str, Any], ...]
+"""Steps from a name to the value that is used: ``("attr", "TILE")`` or ``("item", "bias")``."""
 
 INNER_SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def chain_of(node: ast.AST) -> tuple[ast.AST, Chain]:
+    """What the attributes and constant subscripts at the end of an expression are taken of, and these."""
+    chain: list[tuple[str, Any]] = []
+    while True:
+        if isinstance(node, ast.Attribute):
+            chain.append(("attr", node.attr))
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            chain.append(("item", node.slice.value))
+        else:
+            return node, tuple(reversed(chain))
+        node = node.value
+
+
+def shown_chain(chain: Chain) -> str:
+    """A chain as it reads in Python."""
+    return "".join(f".{key}" if kind == "attr" else f"[{key!r}]" for kind, key in chain)
 
 
 def walk_scope(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:

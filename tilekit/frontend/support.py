@@ -15,6 +15,7 @@ from tilekit.frontend.calls import resolve_call, warp_attribute
 from tilekit.frontend.containers import KernelDict, KernelList
 from tilekit.frontend.joins import Site
 from tilekit.frontend.ranges import Range, range_operands
+from tilekit.frontend.reads import as_python, read
 from tilekit.frontend.regions import Loop, as_operand, run_iteration, trace_if
 from tilekit.frontend.state import Body, Cells, Names, Snapshot
 from tilekit.frontend.syntax import JUMP_FLAGS, RETURNED
@@ -36,8 +37,6 @@ def truth(value: Any) -> Any:
 class Tracing:
     """The support object of traced kernels."""
 
-    unroll: int | None = None
-
     @staticmethod
     def fn(function: Any) -> Any:
         return resolve_call(function)
@@ -49,6 +48,8 @@ class Tracing:
             return warp_attribute(value, name)
         return getattr(value, name)
 
+    read = staticmethod(read)
+    plain = staticmethod(as_python)
     list_ = KernelList
     dict_ = KernelDict
 
@@ -144,12 +145,16 @@ class Tracing:
 
     # Loops.
 
+    def max_unroll(self) -> int:
+        """Loops over constants of at most this length are unrolled."""
+        return config.max_unroll
+
     def rolled(self, items: Any) -> bool:
         """Whether a loop stays a loop: one over a range with run-time bounds, or over a long one."""
         if not isinstance(items, Range):
             return False
         known = items.constant
-        return known is None or len(known) > (config.max_unroll if self.unroll is None else self.unroll)
+        return known is None or len(known) > self.max_unroll()
 
     def for_(
         self, items: Any, body: Body, names: Names, stop: Callable[[], Any] | None, site: Site | None = None
@@ -315,7 +320,7 @@ def _for_range(
     loop = Loop(names, body, runs=bool(items.constant), site=site)
 
     def iteration(lead: list[Any]) -> list[Any]:
-        body(Scalar(lead[0]))
+        body(items.at(Scalar(lead[0])))
         return []
 
     block, inits, slots = loop.trace(iteration, [start])
@@ -325,8 +330,8 @@ def _for_range(
 
 def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any], site: Site | None = None) -> None:
     """A range loop that a ``break`` or ``return`` may leave: a ``while`` that carries the index."""
-    last, step = items.stop, items.step
-    __index: Any = items.start
+    start, last, step = items.bounds()
+    __index: Any = start
     before: Any = None
 
     def ahead(a: Any, b: Any) -> Any:
@@ -345,7 +350,7 @@ def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any], 
 
     def iteration() -> None:
         nonlocal __index, before
-        body(__index)
+        body(items.at(__index))
         before = __index
         __index = OPERATORS["+"](__index, step)
 

@@ -295,15 +295,16 @@ def factory(source: Source, function: ast.stmt) -> ast.Module:
 
 def bare(arguments: ast.arguments) -> ast.arguments:
     """The parameters without annotations and the values of defaults, which belong to the user's function alone."""
-    strip = [ast.copy_location(ast.arg(a.arg), a) for a in arguments.args]
+    first, strip = (
+        [ast.copy_location(ast.arg(a.arg), a) for a in args] for args in (arguments.posonlyargs, arguments.args)
+    )
     only = [ast.copy_location(ast.arg(a.arg), a) for a in arguments.kwonlyargs]
     defaults: list[ast.expr] = [_constant(None, value) for value in arguments.defaults]
     named = [None if value is None else _constant(None, value) for value in arguments.kw_defaults]
-    return ast.arguments([], strip, arguments.vararg, only, named, None, defaults)
+    return ast.arguments(first, strip, arguments.vararg, only, named, None, defaults)
 
 
 def check_arguments(source: Source, arguments: ast.arguments) -> None:
-    if arguments.kwarg or arguments.posonlyargs:
-        raise KernelSyntaxError(
-            f"parameters of {source.name!r} must be plain names, without '/' or '**'", source.location(source.node)
-        )
+    if arguments.kwarg:
+        text = f"{source.name!r} has a parameter **{arguments.kwarg.arg}; name each parameter"
+        raise KernelSyntaxError(text, source.location(source.node))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Mapping
 from types import FunctionType
 from typing import Any
@@ -34,13 +35,14 @@ def trace(
     source = rewritten(function)
     params = {name: Value(type, name) for name, type in types.items() if type is not None}
     builder = Builder(locate=locate, form=form)
-    arguments = {name: _handle(name, params[name]) if name in params else None for name in types}
+    values = {name: _handle(name, params[name]) if name in params else None for name in types}
+    arguments, named = split(function, values)
     kernel = source.bind(function, Tracing())
     try:
         with using(builder):
-            result = kernel(**arguments)
+            result = kernel(*arguments, **named)
     except Exception as error:
-        raise translate(error, builder.dropped) from _cause(error)
+        raise translate(error, builder.dropped, _end(source)) from _cause(error)
     if result is not None:
         message = f"kernel {function.__name__!r} returns {describe(result)}; store it in an output array"
         raise KernelTypeError(message, _return(_end(source)))
@@ -52,6 +54,13 @@ outermost(trace)
 
 def _handle(name: str, value: Value) -> Array | Scalar:
     return Array(value, name) if isinstance(value.type, ArrayType) else Scalar(value)
+
+
+def split(function: FunctionType, values: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """A kernel's arguments by position, and by name those that its signature wants so: what a wrapper passes on."""
+    parameters = inspect.signature(function).parameters
+    named = {name: value for name, value in values.items() if parameters[name].kind is inspect.Parameter.KEYWORD_ONLY}
+    return [value for name, value in values.items() if name not in named], named
 
 
 def _return(place: Location) -> Location:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.errors import KernelIndexError, KernelNameError, KernelTypeError, Location, UninitializedError
+from tilekit.ir.attributes import Attributes
 from tilekit.ir.context import Builder, Concrete, Datum, active, fail, together
 from tilekit.ir.operators import OPERATORS as OPERATORS, Arithmetic
 from tilekit.ir.types import ArrayType, ScalarType, TileType, Type
@@ -29,7 +30,7 @@ _NO_NUMBER = (
 _NO_TEXT = "has no text while the kernel is compiled; print(...) takes run-time values as arguments"
 
 
-class Scalar(Arithmetic):
+class Scalar(Arithmetic, Attributes):
     """A number inside a kernel."""
 
     __slots__ = ("datum",)
@@ -70,16 +71,18 @@ class Scalar(Arithmetic):
     def __repr__(self) -> str:
         return str(self.datum.data) if isinstance(self.datum, Concrete) else f"<scalar {self.type}>"
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return str(self._known(_NO_TEXT))
 
     def __format__(self, spec: str) -> str:
         return format(self._known(_NO_TEXT), spec)
 
 
-class Array:
+class Array(Attributes):
     """An array inside a kernel: a parameter, or ``a[i]`` of one with more dimensions."""
 
     __slots__ = ("datum", "name")
+    offered = "shape, dtype and ndim"
     __hash__ = object.__hash__
 
     def __init__(self, datum: Datum, name: str = "") -> None:
@@ -125,10 +128,13 @@ class Dead(Concrete):
     __slots__ = ()
 
 
-class Tile(Arithmetic):
+class Tile(Arithmetic, Attributes):
     """A tile inside a kernel: storage of its own (a base), or a view of another tile."""
 
-    __slots__ = ("__weakref__", "_datum", "_map", "_offset", "_twins", "base", "made_at", "stale", "written")
+    __slots__ = (
+        "__weakref__", "_datum", "_map", "_offset", "_repeats", "_twins", "base", "made_at", "stale", "written",
+    )  # fmt: skip
+    offered = "shape, dtype, ndim, size and T"
 
     def __init__(self, datum: Datum, written: bool = True) -> None:
         self._datum: Datum = datum
@@ -137,6 +143,8 @@ class Tile(Arithmetic):
         self.stale: Any = None
         self._map: ViewMap | None = None
         self._offset: Any = None
+        self._repeats: tuple[TileType, Location | None] | None = None
+        """The view that repeats elements, this one or one that it is a part of, and where it was made."""
         self.written = written
         """False for a ``tile_empty`` until the first write, where calls run at once; for kernels that are traced the
         pass ``check_initialized`` finds such reads on every path."""
@@ -160,6 +168,10 @@ class Tile(Arithmetic):
         tile._map = composed
         tile._offset = of._offset if offset is None else offset if of._offset is None else of._offset + offset
         tile.made_at = of.made_at
+        tile._repeats = of._repeats
+        if of._repeats is None and composed.overlaps_itself():
+            context = active()
+            tile._repeats = tile.type, context.location() if context is not None else None
         return tile
 
     @property
@@ -233,6 +245,7 @@ class Tile(Arithmetic):
         """Rebind the storage to a new value; through a view, the base gets a value with these elements replaced."""
         if datum.type != self.type:
             raise fail(KernelTypeError(f"cannot write a {datum.type} into a {self.type}"))
+        self._check_writable()
         together(lambda: self._assign(datum), "an assignment to a tile")
 
     def _assign(self, datum: Datum) -> None:
@@ -243,6 +256,7 @@ class Tile(Arithmetic):
 
     def fill(self, value: Any) -> None:
         """Rebind the storage to a value with these elements replaced by one number."""
+        self._check_writable()
         if self.shape:
             together(lambda: self._fill(value, "view=number"), "an assignment to a tile")
         else:
@@ -254,6 +268,7 @@ class Tile(Arithmetic):
 
     def add(self, value: Any) -> None:
         """Rebind the storage to a value with a number added to this one element."""
+        self._check_writable()
         updated: Tile = OPERATORS["element+="](self.base, value, self._offset, self.view_map)
         self._set(updated._datum)
 
@@ -267,6 +282,19 @@ class Tile(Arithmetic):
             self._part()
         self.base._datum = datum
         self.base.written = True
+
+    def _check_writable(self) -> None:
+        if self._repeats is None:
+            return
+        whole, place = self._repeats
+        where = f" at line {place.line}" if place is not None else ""
+        raise fail(
+            KernelTypeError(
+                f"cannot write through a broadcast view: the {whole} that tile_broadcast made{where} repeats elements, "
+                "so that writing one would change others; write to the tile before it is broadcast, or to a copy, "
+                "tk.tile_astype(t, t.dtype)"
+            )
+        )
 
     def twins(self) -> list[Tile]:
         """The tiles that this one may be, depending on the path taken."""

@@ -29,6 +29,8 @@ class Properties:
     """Array operands that are updated atomically."""
     side_effect: bool = False
     """It does more than yield its results, so it is never dropped."""
+    may_fail: bool = False
+    """It reports what is outside an array or tile, so it runs although nothing uses its result."""
     ordered: bool = False
     """Blocks that run it must run in order, as for printing."""
     lane: bool = False

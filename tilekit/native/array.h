@@ -12,7 +12,7 @@ template <class T, int ND, class... Index> TK_FN T* element(const Array<T, ND>& 
     const i64 at[] = {(i64)index...};
     u64 address = (u64)a.data;
     for (int axis = 0; axis < (int)sizeof...(Index); ++axis) address += (u64)at[axis] * (u64)a.stride[axis];
-    return (T*)address;
+    return global_pointer<T>(address);
 }
 
 // The array that the first indices name, with the dimensions that are left.

@@ -7,6 +7,7 @@
 #define TK_CUDA 1
 #define TK_FN static __device__ __forceinline__
 #define TK_METHOD __device__ __forceinline__
+#define TK_CONSTANT static __device__ constexpr
 #define TK_TABLE static __device__ const
 #define TK_API extern "C" __global__
 #elif defined(_WIN32)
@@ -17,6 +18,7 @@
 #ifndef TK_CUDA
 #define TK_FN static inline __attribute__((always_inline))
 #define TK_METHOD inline __attribute__((always_inline))
+#define TK_CONSTANT static constexpr
 #define TK_TABLE static const
 #endif
 // A function that is too long or too rare to be worth inlining, or a copy for each constant it is called with.
@@ -34,6 +36,26 @@
 #define TK_TILE static __attribute__((noinline, unused))
 #endif
 #define TK_RESTRICT __restrict__
+// Unrolls the next loop wholly, or on CUDA n times.
+#if defined(TK_CUDA)
+#define TK_PRAGMA(text) _Pragma(#text)
+#define TK_UNROLL _Pragma("unroll")
+#define TK_UNROLL_BY(n) TK_PRAGMA(unroll (n))
+#elif defined(__clang__)
+#define TK_UNROLL _Pragma("clang loop unroll(full)")
+#define TK_UNROLL_BY(n)
+#else
+#define TK_UNROLL _Pragma("GCC unroll 64")
+#define TK_UNROLL_BY(n)
+#endif
+// Stands at the head of each loop that a kernel runs. g++ (12.2 at least) vectorises integers that such a loop steps by
+// one amount, as in x += 3; y += 3, and then takes one for the other. It leaves a loop with an asm alone, and vectorises
+// the loops inside and the straight code.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(TK_CUDA)
+#define TK_ITERATION asm volatile("")
+#else
+#define TK_ITERATION (void)0
+#endif
 
 // 1 where a fused multiply-add is one instruction; elsewhere fma() computes the same bits, slowly.
 #if defined(TK_CUDA) || defined(__FMA__) || defined(__aarch64__) || defined(__ARM_FEATURE_FMA)
@@ -69,6 +91,17 @@ template <class To, class From> TK_FN To bit_cast(const From& from)
     return to;
 }
 
+// The address of an array's element as a pointer. On CUDA the compiler is told that it is in global memory, which it
+// cannot see where addresses are computed as integers, as wrapping ones must be.
+template <class T> TK_FN T* global_pointer(u64 address)
+{
+#ifdef TK_CUDA
+    return (T*)__cvta_global_to_generic(address);
+#else
+    return (T*)address;
+#endif
+}
+
 template <class A, class B> struct is_same { static constexpr bool value = false; };
 template <class A> struct is_same<A, A> { static constexpr bool value = true; };
 template <class T> struct remove_const { typedef T type; };
@@ -78,10 +111,14 @@ template <bool C, class A, class B> struct conditional { typedef A type; };
 template <class A, class B> struct conditional<false, A, B> { typedef B type; };
 template <bool C, class A, class B> using conditional_t = typename conditional<C, A, B>::type;
 
-// The threads that execute a cooperative function together. Element loops are written
-// `for (int e = team.rank(); e < n; e += team.size())`; on the CPU a team is one thread and sync() does nothing.
+// The threads that execute a cooperative function together; every type of team has these members. Element loops are
+// written `for (int e = team.rank(); e < n; e += team.size())`. `threads` is the size where the compiler knows it, else 0;
+// `alone` says that there is one thread, as on the CPU, where sync() does nothing. On CUDA the size is a multiple of 32
+// and ranks start at a warp's first thread.
 #ifdef TK_CUDA
 struct Team {
+    static constexpr bool alone = false;
+    static constexpr int threads = 0;
     int rank_, size_, barrier_;  // barrier 0 is the whole block's; others are named barriers
     TK_METHOD Team() : rank_((int)threadIdx.x), size_((int)blockDim.x), barrier_(0) {}
     TK_METHOD Team(int rank, int size, int barrier) : rank_(rank), size_(size), barrier_(barrier) {}
@@ -93,12 +130,24 @@ struct Team {
         else asm volatile("bar.sync %0, %1;" ::"r"(barrier_), "r"(size_) : "memory");
     }
 };
+// All threads of a one-dimensional block of Threads.
+template <int Threads> struct BlockTeam {
+    static_assert(Threads % 32 == 0 && Threads > 0 && Threads <= 1024, "a block has whole warps, at most 32");
+    static constexpr bool alone = false;
+    static constexpr int threads = Threads;
+    static TK_METHOD int rank() { return (int)threadIdx.x; }
+    static TK_METHOD constexpr int size() { return Threads; }
+    static TK_METHOD void sync() { __syncthreads(); }
+};
 #else
 struct Team {
+    static constexpr bool alone = true;
+    static constexpr int threads = 1;
     static constexpr int rank() { return 0; }
     static constexpr int size() { return 1; }
     static TK_METHOD void sync() {}
 };
+template <int Threads> using BlockTeam = Team;
 #endif
 
 // A strided array in memory; strides are in bytes and may be zero or negative.
@@ -121,7 +170,7 @@ struct Error {
     i32 lane;
     i32 claimed;
 };
-enum ErrorKind { kNoError = 0, kIndexError = 1, kAssertionError = 2, kValueError = 4 };
+enum ErrorKind { kNoError = 0, kIndexError = 1, kAssertionError = 2, kValueError = 3 };
 
 // True for exactly one caller per error record: the one that may fill it.
 TK_FN bool claim(Error* err)
@@ -145,9 +194,9 @@ TK_COLD void record(Error* err, i32 kind, i32 line, i64 block, i64 index, i64 ex
     err->axis = axis;
     err->site = site;
     err->lane = lane;
-    // Last, so that whoever sees a kind sees the rest.
+    // Last, so that whoever sees a kind sees the rest; on CUDA the record lies in the host's memory.
 #ifdef TK_CUDA
-    __threadfence();
+    __threadfence_system();
     *(volatile i32*)&err->kind = kind;
 #else
     __atomic_store_n(&err->kind, kind, __ATOMIC_RELEASE);

@@ -6,43 +6,10 @@
 // rounded too). beta == 0 means that c is not read.
 #ifndef TILEKIT_NATIVE_GEMM_H
 #define TILEKIT_NATIVE_GEMM_H
-#include "fma.h"
-#include "operand.h"
+#include "gemm_team.h"
 #include "vector.h"
 
 namespace tk {
-
-// Writes out(i, j) from the sum of its products.
-template <class Acc, class C, class O, class Alpha, class Beta>
-TK_FN void gemm_finish(Acc sum, const C& c, const O& out, int i, int j, Alpha alpha, Beta beta)
-{
-    Acc value = scaled(alpha, sum);
-    if (!is_zero(beta)) value = value + scaled(beta, cast<Acc>((typename C::Value)c.at(i, j)));
-    out.at(i, j) = cast<typename O::Value>(value);
-}
-
-// One term of a sum.
-template <class Acc> TK_FN Acc gemm_term(Acc a, Acc b, Acc sum)
-{
-#if TK_HAS_FMA
-    return fma_ieee(a, b, sum);
-#else
-    return a * b + sum;
-#endif
-}
-
-// The definition, one element at a time, by any team; what every other path is tested against.
-template <int M, int N, int K, class Acc, class A, class B, class C, class O, class Alpha, class Beta>
-TK_FN void gemm_plain(Team team, const A& a, const B& b, const C& c, const O& out, Alpha alpha, Beta beta)
-{
-    for (int e = team.rank(); e < M * N; e += team.size()) {
-        const int i = e / N, j = e % N;
-        Acc sum = 0;
-        for (int k = 0; k < K; ++k)
-            sum = gemm_term(cast<Acc>((typename A::Value)a.at(i, k)), cast<Acc>((typename B::Value)b.at(k, j)), sum);
-        gemm_finish(sum, c, out, i, j, alpha, beta);
-    }
-}
 
 #ifndef TK_CUDA
 // A register block is kRows rows (or one less) by kVectors vectors of sums; the registers left hold a row of b and a
@@ -260,15 +227,15 @@ TK_FN void gemm_rows(const A& a, const B& b, const C& c, const O& out, Alpha alp
 // out = alpha * (a @ b) + beta * c with a of M x K, b of K x N, c and out of M x N elements, whose element strides (of
 // any sign, also 0) are those of their operands. alpha and beta are numbers of type Acc, or Fixed. c may be out, and is
 // not read if beta == 0; a and b must not overlap out.
-template <int M, int N, int K, class Acc, class A, class B, class C, class O, class Alpha, class Beta>
-TK_TILE void gemm(Team team, A a, B b, C c, O out, Alpha alpha, Beta beta)
+template <int M, int N, int K, class Acc, class TM, class A, class B, class C, class O, class Alpha, class Beta>
+TK_TILE void gemm(TM team, A a, B b, C c, O out, Alpha alpha, Beta beta)
 {
     static_assert(is_same<Acc, f32>::value || is_same<Acc, f64>::value, "products are summed in f32 or f64");
-#ifdef TK_CUDA
-    gemm_plain<M, N, K, Acc>(team, a, b, c, out, alpha, beta);
-#else
-    (void)team;
-    if constexpr (!cuts_k<K> || M <= kChunk) {
+    if constexpr (!TM::alone) {
+        team_gemm<M, N, K, Acc>(team, a, b, c, out, alpha, beta);
+    }
+#ifndef TK_CUDA
+    else if constexpr (!cuts_k<K> || M <= kChunk) {
         gemm_rows<M, N, K, Acc>(a, b, c, out, alpha, beta);
     } else {
         constexpr int done = M / kChunk * kChunk;

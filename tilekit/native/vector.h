@@ -4,12 +4,6 @@
 #include "cast.h"
 
 #ifndef TK_CUDA
-// Unrolls the next loop wholly.
-#if defined(__clang__)
-#define TK_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define TK_UNROLL _Pragma("GCC unroll 64")
-#endif
 #if defined(__AVX512F__)
 #define TK_VECTOR_BYTES 64
 #define TK_VECTOR_REGISTERS 32

@@ -45,6 +45,13 @@ def written_parameters(fn: Function) -> frozenset[str]:
     return frozenset(name for name, value in fn.params.items() if value in found)
 
 
+def written_positions(fn: Function) -> tuple[int, ...]:
+    """Which of a function's array parameters it may write, counted from 0 among its arrays."""
+    written = written_parameters(fn)
+    arrays = [name for name, value in fn.params.items() if isinstance(value.type, ArrayType)]
+    return tuple(position for position, name in enumerate(arrays) if name in written)
+
+
 def writes_gradient(op: Op) -> bool:
     """Whether an op, or one inside it, writes an array of floats."""
     own = any(has_gradient(array.type) for array in written_arrays(op))

@@ -21,7 +21,7 @@ def assign_layouts(fn: Function, target: Target) -> Mapping[Value, Blocked]:
     if target.is_cpu:
         return {}
     ops = list(walk(fn.body))
-    bytes_moved = _narrowest(ops)
+    itemsize = _widest(ops)
     layouts: dict[Value, Blocked | None] = {}
     for op in ops:
         for value in (*op.inputs(), *op.results, *(p for block in op.blocks for p in block.params)):
@@ -29,7 +29,7 @@ def assign_layouts(fn: Function, target: Target) -> Mapping[Value, Blocked]:
             if isinstance(type, TileType) and not (op.builtin.by_element and type.shape):
                 layouts[value] = None
             elif isinstance(type, TileType):
-                layouts.setdefault(value, _layout(type, target.threads, bytes_moved))
+                layouts.setdefault(value, _layout(type, target.threads, itemsize))
     changed = True
     while changed:  # what shares a place has one layout
         changed = False
@@ -41,8 +41,8 @@ def assign_layouts(fn: Function, target: Target) -> Mapping[Value, Blocked]:
     return {value: layout for value, layout in layouts.items() if layout is not None}
 
 
-def _narrowest(ops: Iterable[Op]) -> int:
-    """Bytes of the smallest elements that move between arrays and tiles."""
+def _widest(ops: Iterable[Op]) -> int:
+    """Bytes of the largest elements that move between arrays and registers."""
     sizes = [
         value.type.dtype.itemsize
         for op in ops
@@ -50,11 +50,11 @@ def _narrowest(ops: Iterable[Op]) -> int:
         for value in op.inputs()
         if isinstance(value.type, ArrayType)
     ]
-    return min(sizes, default=VECTOR_BYTES)
+    return max(sizes, default=VECTOR_BYTES)
 
 
 def _layout(type: TileType, threads: int, itemsize: int) -> Blocked | None:
-    vector = max(VECTOR_BYTES // itemsize, 1)
+    vector = VECTOR_BYTES // itemsize
     while type.shape[-1] % vector:
         vector //= 2
     found = Blocked(type.size, threads, vector)

@@ -68,6 +68,9 @@ def refuse_overwritten_inputs(fn: Function) -> None:
     first: dict[Value, Op] = {}
     written: dict[Value, Op] = {}
     for op in walk(fn.body):
+        if op.builtin.carries and any(isinstance(result.type, ArrayType) for result in op.results):
+            text = f"cannot differentiate {fn.name!r}: which array is used is only known at run time"
+            raise KernelNotImplementedError(text, op.location)
         for value in op.inputs():
             if value in origin:
                 origin.update({r: origin[value] for r in op.results if isinstance(r.type, ArrayType)})

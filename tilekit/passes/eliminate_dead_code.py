@@ -1,4 +1,7 @@
-"""Drop ops that have no effect and whose results nothing uses, and carried values that only carry themselves."""
+"""Drop ops that have no effect and whose results nothing uses, and carried values that only carry themselves.
+
+What may report that an index is outside stays: a kernel that reads there is wrong whether or not it uses what it read.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,13 @@ def has_effect(op: Op) -> bool:
     if own.side_effect or own.writes or own.atomics:
         return True
     return any(has_effect(inner) for block in op.blocks for inner in block.ops)
+
+
+def runs_anyway(op: Op) -> bool:
+    """Whether an op, or one inside it, must run although nothing uses its results."""
+    if has_effect(op) or op.builtin.may_fail:
+        return True
+    return any(runs_anyway(inner) for block in op.blocks for inner in block.ops)
 
 
 def eliminate_dead_code(fn: Function) -> Function:
@@ -31,7 +41,7 @@ def _used(block: Block) -> set[Value]:
     while changed:
         before = len(live)
         for op in reversed(ops):
-            if has_effect(op) or any(result in live for result in op.results):
+            if runs_anyway(op) or any(result in live for result in op.results):
                 live.update(op.inputs() if not op.blocks else _region_inputs(op, live))
         changed = len(live) != before
     return live
@@ -71,7 +81,7 @@ def _clean(block: Block, live: set[Value]) -> Block:
     ops: list[Op] = []
     changed = False
     for op in block.ops:
-        if not has_effect(op) and not any(result in live for result in op.results):
+        if not runs_anyway(op) and not any(result in live for result in op.results):
             changed = True
             continue
         cleaned = _clean_region(op, live) if op.blocks else op

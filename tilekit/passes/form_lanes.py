@@ -11,8 +11,16 @@ from typing import Any
 
 from tilekit.ir.core import Block, Function, Op, Value, leaves, map_operand
 from tilekit.ir.types import ScalarType, TileType
-from tilekit.passes.eliminate_dead_code import has_effect
-from tilekit.passes.lane_group import Known, LaneGroup, apply_lower, computed_again, rewrite_block, used_values
+from tilekit.passes.eliminate_dead_code import has_effect, runs_anyway
+from tilekit.passes.lane_group import (
+    Known,
+    LaneGroup,
+    apply_lower,
+    computed_again,
+    number_in_lanes,
+    rewrite_block,
+    used_values,
+)
 from tilekit.passes.uniformity import Uniformity, is_cooperative, is_update, writes_tile
 
 
@@ -45,6 +53,11 @@ class _Former:
 
 def _touches_tiles(op: Op) -> bool:
     return any(isinstance(value.type, TileType) for value in (*used_values(op), *op.results))
+
+
+def _runs_once(op: Op, known: Known) -> bool:
+    """Whether an op must run in the loop of its own group, and not only where another group computes it again."""
+    return runs_anyway(op) or not op.results or not known.again.keys() >= set(op.results)
 
 
 class _Block:
@@ -99,7 +112,7 @@ class _Block:
     def _close(self) -> None:
         places, ops = set(self.group), list(self.group.values())
         self.group, self.made, self.read = {}, set(), set()
-        if all(self.known.again.keys() >= set(op.results) and op.results for op in ops):
+        if not any(_runs_once(op, self.known) for op in ops):
             return
 
         def escapes(value: Value) -> bool:
@@ -150,6 +163,8 @@ class _Block:
     def _region(self, op: Op) -> None:
         count = len(op.results)
         slotted = frozenset(j for j, result in enumerate(op.results) if self.former.varies(result))
+        for j in slotted:
+            number_in_lanes(op.results[j], op)
         operands = {
             name: map_operand(operand, self._renamed) for name, operand in op.operands.items() if name != "init"
         }

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilekit.builtins.array_elements import undefined_array
 from tilekit.builtins.lanes import lane_get, lane_loop, lane_set, lane_slots
+from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.context import Builder, using
 from tilekit.ir.core import Block, Const, Op, Value, free_values, make_op, map_operand
 from tilekit.ir.handles import Scalar, Tile
@@ -93,7 +95,7 @@ class LaneGroup:
         for op in ops:
             for result in op.results:
                 if not isinstance(result.type, TileType) and escapes(result) and result not in self.known.again:
-                    self._leave(result, varies(result))
+                    self._leave(result, varies(result), op)
         return self.finish(ops[0])
 
     def finish(self, first: Op | None) -> list[Op]:
@@ -144,17 +146,24 @@ class LaneGroup:
                 swap[base] = param
         return swap
 
-    def _leave(self, result: Value, varies: bool) -> None:
+    def _leave(self, result: Value, varies: bool, op: Op) -> None:
         """Let a number outlive the loop: in a slot for each lane, or as one where all lanes have the same."""
-        assert isinstance(result.type, ScalarType)
         value = self.swap.get(result, result)
         if varies:
-            self.known.slots[result] = self.store(value, result.type)
+            self.known.slots[result] = self.store(value, number_in_lanes(result, op))
             return
         after = Value(result.type, result.hint)
-        start = Const(result.type, False if result.type.dtype.kind == "b" else 0)
+        start = self._nothing(result.type)
         self.carried.append((start, Value(result.type), value, after))
         self.known.renamed[result] = after
+
+    def _nothing(self, type: Any) -> Any:
+        """What a value of the type is before the loop; nothing reads it."""
+        if isinstance(type, ScalarType):
+            return Const(type, False if type.dtype.kind == "b" else 0)
+        found = Value(type)
+        self.before.append(make_op(undefined_array, {}, {"ndim": type.ndim, "dtype": type.dtype}, (found,)))
+        return found
 
     def store(self, value: Any, type: ScalarType) -> Value:
         """A tile that holds what a value is in each lane."""
@@ -174,6 +183,22 @@ class LaneGroup:
         if isinstance(item, Value):
             self.known.slots[item] = found
         return self.finish(None), found
+
+
+def number_in_lanes(value: Value, op: Op) -> ScalarType:
+    """The type of a number that ``op`` gives and that is kept for each lane.
+
+    Raises:
+        KernelNotImplementedError: it is an array.
+    """
+    if isinstance(value.type, ScalarType):
+        return value.type
+    what = f"{value.hint!r}" if value.hint else f"an {value.type}"
+    raise KernelNotImplementedError(
+        f"{what} may be another array in each lane, which cannot be kept for after a tile operation; keep its index "
+        "and take the row again there, as in r = x[i]",
+        op.location,
+    )
 
 
 def computed_again(op: Op, known: Known, uniform: Callable[[Value], bool]) -> bool:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from tilekit.ir.interpret import to_memory
 from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, dtype_named, find_dtype, to_numpy_scalar
 from tilekit.runtime.array_view import ArrayView, self_overlapping
-from tilekit.runtime.arrays import view_of
+from tilekit.runtime.arrays import library_of, view_of
 
 _LARGEST = 3.4028234e38
 
@@ -49,8 +50,13 @@ def parameters_of(kernel: Kernel) -> list[Parameter]:
     return found
 
 
-def bind(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple[tuple[Entry, ...], list[Any], Any]:
-    """The key, the values to pack and the device of a launch's arguments.
+Bound = tuple[tuple[Entry, ...], list[Any], str | None, list[ArrayView]]
+"""The arguments of a launch: what the specialisation key knows of each; what is packed: pointers, shapes, strides and
+numbers in order; where the arrays are, None where there is none; and the arrays that were given, in order."""
+
+
+def bind(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> Bound:
+    """A launch's arguments, checked against the kernel's parameters.
 
     Raises:
         KernelTypeError, KernelValueError: their number, kind, dtype, rank, device or memory does not fit.
@@ -59,6 +65,7 @@ def bind(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple
     given, first_output = _given(kernel, inputs, outputs), len(inputs)
     entries: list[Entry] = []
     values: list[Any] = []
+    views: list[ArrayView] = []
     device: str | None = None
     index = 0
     try:
@@ -76,16 +83,23 @@ def bind(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple
                     if index >= first_output:
                         check_output(view)
                     values += (view.pointer, *view.shape, *view.strides)
+                    views.append(view)
                     if device != view.device:
                         if device is not None:
-                            raise KernelValueError(f"is on {view.device}, other arguments on {device}")
+                            raise _elsewhere(view.device, device)
                         device = view.device
             else:
                 _number(parameter, value, entries, values)
             index += 1
     except TilekitError as error:
         raise _of_argument(kernel, parameters[index], error) from error.__cause__
-    return tuple(entries), values, device
+    return tuple(entries), values, device, views
+
+
+def _elsewhere(here: str, others: str) -> KernelValueError:
+    return KernelValueError(
+        f"is on {here}, other arguments on {others}; copy one of them, as in tk.array(x, device={others!r})"
+    )
 
 
 def _given(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
@@ -117,18 +131,28 @@ def _generic(parameter: Parameter, view: ArrayView) -> Entry:
     return view.dtype.name, len(view.shape)
 
 
-def check_written(kernel: Kernel, written: Collection[str], inputs: Sequence[Any]) -> None:
-    """Refuse arrays that were given as inputs but are written, where they must not be.
+def check_written(
+    kernel: Kernel, entries: Sequence[Entry], positions: Sequence[int], views: Sequence[ArrayView]
+) -> None:
+    """Refuse arrays that are written, where they must not be; ``positions`` are theirs among the ``views``.
 
     Raises:
         KernelValueError: as :func:`check_output`.
     """
-    for parameter, value in zip(parameters_of(kernel), inputs, strict=False):
-        if parameter.name in written:
-            try:
-                check_output(view_of(value), "is written by the kernel")
-            except KernelValueError as error:
-                raise _of_argument(kernel, parameter, error) from None
+    for position in positions:
+        try:
+            check_output(views[position], "is written by the kernel")
+        except KernelValueError as error:
+            arrays = [p for p, entry in zip(parameters_of(kernel), entries, strict=True) if isinstance(entry, tuple)]
+            raise _of_argument(kernel, arrays[position], error) from None
+
+
+def mark_written(positions: Sequence[int], views: Sequence[ArrayView]) -> None:
+    """Tell PyTorch which tensors were written, so that its autograd notices where one was saved for backward."""
+    for position in positions:
+        tensor = views[position].owner
+        if library_of.get(type(tensor)) == "torch":
+            sys.modules["torch"].autograd.graph.increment_version(tensor)
 
 
 def _of_argument(kernel: Kernel, parameter: Parameter, error: TilekitError) -> TilekitError:
@@ -156,13 +180,17 @@ def _number(parameter: Parameter, value: Any, entries: list[Entry], values: list
         if dtype is None:
             raise KernelTypeError(f"expects a number or an array, got {value!r} of type {type(value).__name__}")
     entries.append(dtype.name)
+    values.append(number_of(value, dtype))
+
+
+def number_of(value: Any, dtype: DType) -> Any:
+    """A number as ``struct`` packs it; raises as :func:`scalar_value`."""
     kind = type(value)
     if (kind is float and dtype.bits >= 32 and -_LARGEST <= value <= _LARGEST and dtype.is_float) or (
         kind is int and dtype.kind == "i" and dtype.bits >= 32 and -(2**31) <= value < 2**31
     ):
-        values.append(value)
-    else:
-        values.append(scalar_value(value, dtype))
+        return value
+    return scalar_value(value, dtype)
 
 
 def scalar_value(value: Any, dtype: DType) -> Any:
@@ -182,7 +210,10 @@ def scalar_value(value: Any, dtype: DType) -> Any:
         raise KernelTypeError(f"{value} does not fit {dtype.name}")
     if dtype.kind == "b":
         return bool(value)
-    number = to_numpy_scalar(value, dtype)
+    try:
+        number = to_numpy_scalar(value, dtype)
+    except OverflowError:  # beyond float64, which rounds what is beyond the dtype to infinity
+        raise KernelTypeError(f"the integer does not fit {dtype.name}") from None
     if dtype is bfloat16:
         return int(to_memory(np.asarray([number]), dtype, np.dtype(np.uint16))[0])
     return float(number)

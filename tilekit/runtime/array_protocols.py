@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from tilekit.errors import KernelNotImplementedError, KernelTypeError
-from tilekit.runtime.array_view import ArrayView
+from tilekit.runtime import nvidia
+from tilekit.runtime.array_view import ArrayView, StreamView
 from tilekit.runtime.arrays import _checked, _dtype, _numpy_dtypes, view_of
 
 _HOST_DEVICES = (1, 3, 11)  # DLPack's kDLCPU, kDLCUDAHost and kDLROCMHost
+CUDA = 2  # its kDLCUDA
 _POINTER_DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 
 
@@ -22,7 +23,7 @@ def protocol_view(array: Any) -> ArrayView:
 
     Raises:
         KernelTypeError: none of the protocols, or one that does not hold to its specification.
-        KernelNotImplementedError: device memory that only DLPack describes.
+        KernelNotImplementedError: memory of a device that is neither the host nor a GPU of NVIDIA's.
     """
     for name, convert in (("__cuda_array_interface__", _cuda_view), ("__array_interface__", _host_view)):
         interface = getattr(array, name, None)
@@ -50,17 +51,23 @@ def _cuda_view(array: Any, interface: dict[str, Any]) -> ArrayView:
         shape = tuple(int(extent) for extent in interface["shape"])
         given = np.dtype(interface["typestr"])
         strides = interface.get("strides")
-        strides = _dense_strides(shape, given.itemsize) if strides is None else tuple(int(s) for s in strides)
+        strides = dense_strides(shape, given.itemsize) if strides is None else tuple(int(s) for s in strides)
     except (KeyError, TypeError, ValueError) as error:
         raise KernelTypeError(f"__cuda_array_interface__ is malformed: {error!r}") from error
     if len(strides) != len(shape) or min(shape, default=0) < 0:
         raise KernelTypeError(f"__cuda_array_interface__ is malformed: shape {shape}, strides {strides}")
     dtype = _numpy_dtypes.get(given) or _dtype(given, _numpy_dtypes)
     device = f"cuda:{_cuda_ordinal(array, pointer)}"
-    return _checked(pointer, shape, strides, dtype, device, bool(readonly), array)
+    view = _checked(pointer, shape, strides, dtype, device, bool(readonly), array)
+    stream = interface.get("stream")
+    return view if stream is None else StreamView(view, 0 if stream == LEGACY else int(stream))
 
 
-def _dense_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+LEGACY = 1
+"""The default stream, as the protocols number it; the driver calls it 0 as well."""
+
+
+def dense_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     strides = [itemsize]
     for extent in reversed(shape[1:]):
         strides.append(strides[-1] * max(extent, 1))
@@ -84,7 +91,7 @@ def _cuda_ordinal(array: Any, pointer: int) -> int:
 @cache
 def _cuda_driver() -> Any:
     try:
-        driver = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+        driver = ctypes.CDLL(nvidia.LIBRARY)
     except OSError:
         return None
     return driver if driver.cuInit(0) == 0 else None
@@ -114,14 +121,22 @@ def _dlpack_view(array: Any) -> ArrayView:
         device = int(array.__dlpack_device__()[0])
     except Exception as error:
         raise KernelTypeError(f"__dlpack_device__ fails with {type(error).__name__}: {error}") from error
+    if device == CUDA:
+        from tilekit.runtime.cuda.dlpack import cuda_view
+
+        return cuda_view(array)
     if device not in _HOST_DEVICES:
         raise KernelNotImplementedError(
-            "device memory that only DLPack describes is not supported; pass an object with __cuda_array_interface__, "
-            "such as torch.from_dlpack(x)"
+            f"memory of a device of DLPack's type {device} is not supported; kernels run on 'cpu' and 'cuda'"
         )
     try:
         view = view_of(np.from_dlpack(array))
     except (BufferError, RuntimeError, ValueError, AttributeError) as error:
         raise KernelTypeError(f"NumPy cannot read the DLPack capsule: {error}") from error
-    view.readonly = view.readonly or type(array).__module__.partition(".")[0] in ("jax", "jaxlib")
+    view.readonly = view.readonly or is_immutable(array)
     return view
+
+
+def is_immutable(array: Any) -> bool:
+    """Whether the array is of a library whose arrays must not be written, which DLPack cannot say."""
+    return type(array).__module__.partition(".")[0] in ("jax", "jaxlib")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.codegen.target import ArrayClass
 from tilekit.ir.types import DType
 
 _ALIGNMENT = 16
@@ -64,6 +65,17 @@ class ArrayView:
         suffix = ", readonly" if self.readonly else ""
         place = f"shape={self.shape}, strides={self.strides}, device={self.device!r}"
         return f"ArrayView({self.dtype}, {place}{suffix})"
+
+
+class StreamView(ArrayView):
+    """The view of an array whose library said on which stream it was written last."""
+
+    __slots__ = ("stream",)
+
+    def __init__(self, view: ArrayView, stream: int) -> None:
+        super().__init__(view.pointer, view.shape, view.strides, view.dtype, view.device, view.readonly, view.owner)
+        self.stream = stream
+        """The driver's handle of the stream."""
 
 
 def byte_range(view: ArrayView) -> tuple[int, int]:
@@ -185,6 +197,12 @@ def alignment_class(view: ArrayView) -> AlignmentClass:
         (1, (), True, False)
     """
     return _alignment_classes(view.shape, view.strides, view.dtype.bits >> 3)[view.pointer % _ALIGNMENT == 0]
+
+
+def array_class(found: AlignmentClass, ndim: int) -> ArrayClass:
+    """What a kernel may assume of an array, from what was found of it."""
+    unit, zeros, aligned, wide = found
+    return ArrayClass(unit, aligned, tuple(axis in zeros for axis in range(ndim)), wide)
 
 
 @lru_cache(maxsize=4096)

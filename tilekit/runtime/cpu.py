@@ -8,7 +8,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 
 from tilekit.codegen.cpu import ENTRY, emit_cpu
 from tilekit.codegen.refs import Site
-from tilekit.codegen.storage import ALIGNMENT, round_up
+from tilekit.codegen.storage import ALIGNMENT, Storage, round_up
 from tilekit.codegen.target import Target
 from tilekit.config import config
 from tilekit.errors import CompileError, KernelTypeError
@@ -25,22 +25,24 @@ from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function, walk
 from tilekit.ir.types import ArrayType
 from tilekit.passes import Observer, run_pipeline
-from tilekit.passes.activity import written_parameters
+from tilekit.passes.activity import written_positions
 from tilekit.passes.uniformity import runs_lanes
 from tilekit.runtime import cache, faults
 from tilekit.runtime.arguments import whole_blocks
 from tilekit.runtime.dump import Dump
-from tilekit.runtime.keys import key_of
+from tilekit.runtime.keys import DIGITS, key_of
 from tilekit.runtime.pool import run_blocks
 from tilekit.runtime.progress import progress
 from tilekit.runtime.toolchain import REMEDY, Toolchain, find_toolchain, library_suffix
+from tilekit.runtime.warm import Again, Like
+from tilekit.runtime.why import reason
 
 NATIVE = Path(__file__).parents[1] / "native"
 _FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H",
             "uint32": "I", "uint64": "Q", "float16": "e", "bfloat16": "H", "float32": "f", "float64": "d"}  # fmt: skip
 Report = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p)
 Entry = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_longlong, ctypes.c_longlong, ctypes.c_void_p, ctypes.c_void_p)
-_LAUNCH = "4qiiP"
+LAUNCH = "4qiiP"
 """``tk::Launch``, which the parameters follow."""
 
 
@@ -62,6 +64,10 @@ class Generated:
     updates floats atomically, or uses what an atomic update has found."""
     lanes: int | None = None
     """Lanes of a block, where it has any of its own."""
+    storage: Storage = field(default_factory=Storage)
+    """Where its tiles lie."""
+    threads: int = 1
+    """Threads that run a block."""
 
 
 def generate(function: Function, target: Target, observe: Observer = lambda name, fn: None) -> Generated:
@@ -76,7 +82,7 @@ def generate(function: Function, target: Target, observe: Observer = lambda name
     source, sites, arena = emit_cpu(lowered, storage, target)
     dump.emitted("cpu", "cpp", source)
     lanes = target.block_dim if runs_lanes(function, target.tiled) else None
-    return Generated(lowered, source, arena, tuple(sites), _is_serial(lowered), lanes)
+    return Generated(lowered, source, arena, tuple(sites), _is_serial(lowered), lanes, storage)
 
 
 def _is_serial(function: Function) -> bool:
@@ -102,22 +108,31 @@ def _header_digest() -> str:
 
 def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bool) -> Path:
     """The shared library of a generated kernel, from the cache or the compiler."""
+    flags = toolchain.flags_of(debug, fast_math)
     key = key_of(
         source=generated.source,
         headers=_header_digest(),
         compiler=toolchain.fingerprint,
-        flags=list(toolchain.flags_of(debug, fast_math)),
+        flags=list(flags),
         tilekit=cache.tilekit_version(),
     )
     name = f"kernel{library_suffix()}"
 
+    describe = {
+        "kernel": generated.function.name,
+        "compiler": f"{toolchain.name} {toolchain.version}",
+        "flags": " ".join(flags),
+        "headers": _header_digest()[:DIGITS],
+        "compiler, flags and processor": toolchain.fingerprint[:DIGITS],
+    }
+
     def compile_into(folder: Path) -> None:
         source = folder / "kernel.cpp"
         source.write_text(generated.source, encoding="utf-8")
-        with progress(f"compiling kernel {generated.function.name!r} with {toolchain.name}"):
+        what = f"compiling kernel {generated.function.name!r} with {toolchain.name}"
+        with progress(what, lambda: reason("cpu", describe)):
             toolchain.compile(source, folder / name, [NATIVE], debug, fast_math)
 
-    describe = {"kernel": generated.function.name, "compiler": f"{toolchain.name} {toolchain.version}"}
     return cache.get_or_build("cpu", key, compile_into, describe) / name
 
 
@@ -130,12 +145,12 @@ class CpuKernel:
         self.block_dim = target.block_dim
         self.entry: Callable[..., None] = Entry((entry, ctypes.CDLL(str(library))))
         self.types = {name: value.type for name, value in generated.function.params.items()}
-        self._pack = struct.Struct(_LAUNCH + "".join(map(_format, self.types.values()))).pack
+        self._pack = struct.Struct(LAUNCH + "".join(map(format_of, self.types.values()))).pack
         self._tail = (*(1,) * (4 - target.ndim), target.ndim, target.block_dim)
         self._gathers = generated.lanes is not None and not target.tiled
         """Whether a block is ``block_dim`` consecutive points."""
-        self.writes = written_parameters(generated.function)
-        """The arrays that it may write, by name."""
+        self.written = written_positions(generated.function)
+        """Which of its arrays it may write."""
         self._prints = any(site.render is not None for site in generated.sites)
         self._cost = _UNKNOWN
         """Nanoseconds of one block in the last launch that ran on one thread."""
@@ -153,6 +168,14 @@ class CpuKernel:
                 self._run(self._packed(grid, report, values), blocks, grid, fault, lambda size: memory)
         else:
             self._run(self._packed(grid, 0, values), blocks, grid, faults.current(), _arena)
+
+    def again(self, like: Like) -> Again:
+        """Launches that differ in addresses and numbers."""
+
+        def launch(pointers: Sequence[int], numbers: Sequence[Any], stream: Any) -> None:
+            self.run(like.with_others(pointers, numbers), like.grid, like.points)
+
+        return launch
 
     def _packed(self, grid: tuple[int, ...], report: int, values: Sequence[Any]) -> bytes:
         try:
@@ -212,7 +235,7 @@ def _new_arena(size: int) -> Arena:
     return size, round_up(memory.ctypes.data), memory
 
 
-def _format(type: Any) -> str:
+def format_of(type: Any) -> str:
     if isinstance(type, ArrayType):
         return f"P{2 * type.ndim}q"
     letter = _FORMATS[type.dtype.name]

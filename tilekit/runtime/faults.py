@@ -14,14 +14,13 @@ from tilekit.errors import (
     KernelIndexError,
     KernelValueError,
     TilekitError,
-    UninitializedError,
 )
 
 if TYPE_CHECKING:
     from tilekit.runtime.cpu import Generated
 
 _KINDS: dict[int, type[TilekitError]] = {
-    1: KernelIndexError, 2: KernelAssertionError, 3: UninitializedError, 4: KernelValueError,
+    1: KernelIndexError, 2: KernelAssertionError, 3: KernelValueError,
 }  # fmt: skip
 
 
@@ -67,14 +66,14 @@ def current() -> Fault:
 
 
 def raise_error(fault: Fault, generated: Generated, grid: tuple[int, ...]) -> None:
-    """Raise what a kernel recorded, or what was raised where it called back."""
+    """Raise what a kernel recorded, or what was raised where it called back. ``grid`` is empty where unknown."""
     if fault.error is not None:
         raise fault.error
     record = fault.take()
     site = generated.sites[record.site]
-    where = f"block {_point(record.block, grid)}"
+    where = f"block {_point(record.block, grid)}" if grid else f"block {record.block}, counted row by row,"
     if record.lane:
-        where += f", lane {record.lane}"
+        where += f", lane {record.lane}" if grid else f" lane {record.lane}"
     if site.render is not None:
         message = fault.message
     else:

@@ -18,6 +18,7 @@ from tilekit.frontend.eager_syntax import Place
 from tilekit.frontend.joins import Joins, recording
 from tilekit.frontend.kernel import Kernel
 from tilekit.frontend.source import in_kernels, locate_error
+from tilekit.frontend.trace import split
 from tilekit.ir.context import Concrete, LaunchForm, using
 from tilekit.ir.core import Function, walk
 from tilekit.ir.handles import Array, Scalar
@@ -25,13 +26,12 @@ from tilekit.ir.interpret import Machine, from_memory
 from tilekit.ir.notices import warn_at
 from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, to_numpy_scalar
 from tilekit.passes import run_pipeline
-from tilekit.passes.activity import written_parameters
+from tilekit.passes.activity import written_positions
 from tilekit.passes.uniformity import Uniformity, runs_lanes
 from tilekit.runtime.arguments import whole_blocks
 from tilekit.runtime.toolchain import REMEDY, find_toolchain
 from tilekit.runtime.turns import Member, Turns
 
-INTERPRET = "interpret"
 _told = False
 
 
@@ -74,13 +74,17 @@ def compile_eager(
     with undebugged(), recording(joins):
         function = kernel.trace(types, form)
         run_pipeline(function, target)
-    return InterpretedKernel(kernel, function, types, form, Forms(joins, _apart(function)))
+    return InterpretedKernel(kernel, function, types, form, Forms(joins, _apart(function), kernel.max_unroll))
 
 
 def _apart(function: Function) -> frozenset[Place]:
     """Where the lanes of a block may take different ways."""
     places = (op.location for op in Uniformity(function).divergent)
     return frozenset((place.file, place.line, place.column) for place in places if place is not None)
+
+
+Arguments = tuple[list[Any], dict[str, Any]]
+"""What a kernel is called with: by position, and by name."""
 
 
 class InterpretedKernel:
@@ -99,14 +103,14 @@ class InterpretedKernel:
         self.types = types
         self.form = form
         self.forms = forms
-        self.writes = written_parameters(function)
-        """The arrays that it may write, by name."""
+        self.written = written_positions(function)
+        """Which of its arrays it may write."""
         self.cooperates = any(op.builtin.cooperative for op in walk(function.body))
         """Whether the lanes of a block do something together."""
 
     def run(self, values: Sequence[Any], grid: tuple[int, ...], blocks: int) -> None:
         """Run ``blocks`` blocks over ``grid``; ``values`` are pointers, shapes, strides and numbers in order."""
-        arguments = unpack(self.types, values)
+        arguments = split(self.kernel.function, unpack(self.types, values))
         for machines in self._blocks(grid):
             if len(machines) > 1 and self.cooperates:
                 self._run_together(machines, arguments)
@@ -129,21 +133,19 @@ class InterpretedKernel:
             for block in np.ndindex(*grid):
                 yield [Machine(block, grid, lanes, lane) for lane in range(lanes)]
 
-    def _run_lane(
-        self, machine: Machine, arguments: Mapping[str, Any], turns: Turns | None = None, many: bool = False
-    ) -> None:
+    def _run_lane(self, machine: Machine, arguments: Arguments, turns: Turns | None = None, many: bool = False) -> None:
         context = Interpreter(self.forms, machine)
         if turns is not None:
             context.team = Member(turns, machine.lane, context.support)
         try:
             with using(context):
-                context.support.bind(self.kernel.function)(**arguments)
+                context.support.bind(self.kernel.function)(*arguments[0], **arguments[1])
         except Exception as error:
             if turns is not None:
                 raise
             raise self._placed(error, machine, machine.lane if many else None) from error.__cause__
 
-    def _run_together(self, machines: list[Machine], arguments: Mapping[str, Any]) -> None:
+    def _run_together(self, machines: list[Machine], arguments: Arguments) -> None:
         turns = Turns(len(machines), lambda lane, turns: self._run_lane(machines[lane], arguments, turns))
         try:
             turns.run()

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from tilekit.config import config
-from tilekit.errors import KernelNotImplementedError, KernelTypeError, KernelValueError
+from tilekit.errors import KernelIndexError, KernelNotImplementedError, KernelTypeError, KernelValueError
+from tilekit.frontend.guards import GuardedForms
 from tilekit.frontend.kernel import Kernel
+from tilekit.ir.context import LaunchForm
 from tilekit.ir.operands import describe
-from tilekit.ir.types import ArrayType, ScalarType
-from tilekit.runtime.arguments import ByBlockDim, bind, check_written, parameters_of
+from tilekit.runtime.arguments import ByBlockDim, bind, check_written, mark_written, parameters_of
+from tilekit.runtime.array_view import alignment_class
+from tilekit.runtime.arrays import library_of
+from tilekit.runtime.launch_options import options_now
+from tilekit.runtime.placement import place
+from tilekit.runtime.warm import Reading, Warm, read, remember, still_holds
 
 __all__ = ["Launch", "launch", "launch_tiled"]
 
-Types = Mapping[str, ArrayType | ScalarType | None]
 MAX_NDIM = 4
 MAX_POINTS = 2**31 - 1
 MAX_BLOCK_DIM = 1024
@@ -60,67 +63,67 @@ def block_dim_of(block_dim: Any) -> int:
     return found if found > 0 else DEFAULT_BLOCK_DIM
 
 
-_option_keys: dict[int, int] = {}
-_option_sets: dict[tuple[Any, ...], int] = {}
-_option_numbers = itertools.count()
-
-
-def _options_key() -> int:
-    """A number that is the same for the same values of all options."""
-    version = config.version
-    found = _option_keys.get(version)
-    if found is None:
-        if len(_option_keys) > 1000:
-            _option_keys.clear()
-        # Where and on how many threads a kernel runs is asked at every launch; the rest may change its code.
-        values = tuple(value for name, value in config.values().items() if name not in ("device", "num_threads"))
-        found = _option_keys[version] = _option_sets.setdefault(values, next(_option_numbers))
-    return found
-
-
-def _run(kernel: Any, dim: Any, inputs: Any, outputs: Any, device: Any, block_dim: Any, tiled: bool) -> None:
+def _run(
+    kernel: Any, dim: Any, inputs: Any, outputs: Any, device: Any, block_dim: Any, tiled: bool, stream: Any = None
+) -> None:
     if not isinstance(kernel, Kernel):
         raise _no_kernel(kernel)
-    if type(dim) is int and 0 <= dim <= MAX_POINTS:  # the common case, for speed
-        grid: tuple[int, ...] = (dim,)
-        points = dim
-    else:
-        grid = dims_of(dim)
-        points = math.prod(grid)
-    if type(block_dim) is not int or not 0 < block_dim <= MAX_BLOCK_DIM:
-        block_dim = block_dim_of(block_dim)
-    entries, values, found = bind(kernel, inputs, outputs)
-    where = _device(device, found)
-    key = (entries, len(grid), tiled, where, _options_key(), kernel.capture_key())
-    compiled = kernel.cache.get(key)
-    if type(compiled) is ByBlockDim:
-        compiled = compiled.get(block_dim)
+    reading = read(kernel, dim, inputs, outputs, device, block_dim, tiled)
+    if reading is None or type(reading[-1]) is not Warm or not reading[-1].run(reading, stream):
+        _run_anew(kernel, dims_of(dim), inputs, outputs, (device, block_dim_of(block_dim), tiled), stream, reading)
+
+
+How = tuple[Any, int, bool]
+"""The device as it is given, lanes of a block, and whether each point of the grid is a block."""
+
+
+def _run_anew(
+    kernel: Kernel, grid: tuple[int, ...], inputs: Any, outputs: Any, how: How, stream: Any, reading: Reading | None
+) -> None:
+    """The long way of a launch, which checks everything; ``reading`` is what the next one like it is known by."""
+    device, block_dim, tiled = how
+    points = math.prod(grid)
+    entries, values, found, views = bind(kernel, inputs, outputs)
+    where = place(device, found)
+    on_cuda = where.startswith("cuda")
+    classes = tuple(map(alignment_class, views)) if on_cuda else None
+    options, captures = options_now(), kernel.capture_key()
+    key = (entries, len(grid), tiled, where, options.number, classes, captures)
+    compiled = _form_of(kernel, key, block_dim)
     if compiled is None:
         from tilekit.runtime.specialise import compile_for  # compilers and passes, which a warm launch never needs
 
-        compiled = compile_for(kernel, key, len(grid), tiled, block_dim, where)
-    if inputs and compiled.writes:
-        check_written(kernel, compiled.writes, inputs)
-    compiled.run(values, grid, points)
+        compiled = compile_for(kernel, key, LaunchForm(tiled, len(grid), block_dim), options.values)
+    if inputs:  # outputs have been checked
+        check_written(kernel, entries, compiled.written, views)
+    if on_cuda:
+        compiled.run(values, grid, points, views, stream)
+    elif found is None or found == "cpu":
+        compiled.run(values, grid, points)
+    else:
+        from tilekit.runtime.cuda.host_copies import run_on_host
+
+        run_on_host(compiled, values, grid, points, views, stream)
+    if "torch" in library_of.values():
+        mark_written(compiled.written, views)
+    if reading is not None and points and reading[0][:2] == (captures, options.with_device):
+        remember(kernel, reading, key, compiled, values, grid, points)
+
+
+def _form_of(kernel: Kernel, key: Any, block_dim: int) -> Any:
+    """The compiled form that is kept under a key and valid now, or None."""
+    found = kernel.cache.get(key)
+    if type(found) is ByBlockDim:
+        found = found.get(block_dim)
+    return found.current() if type(found) is GuardedForms else found
 
 
 def _no_kernel(given: Any) -> KernelTypeError:
-    found = f"Warp's kernel {given.key!r}" if hasattr(given, "key") else describe(given)
+    warps = type(given).__module__.partition(".")[0] == "warp" and hasattr(given, "key")
+    found = f"Warp's kernel {given.key!r}" if warps else describe(given)
+    if isinstance(getattr(given, "__wrapped__", None), Kernel):
+        found += ", which wraps a kernel; put @tk.kernel above its other decorators"
     return KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {found}")
-
-
-def _device(given: Any, found: str | None) -> str:
-    """Where a launch runs: where it is told to, else where its arrays are.
-
-    Raises:
-        KernelValueError: the arrays are elsewhere.
-    """
-    if given is None:
-        return config.device or found or "cpu"
-    where = str(given)
-    if found is not None and found != where and not (found == "cpu" and not where.startswith("cuda")):
-        raise KernelValueError(f"the launch is on {where!r}, but the kernel's arrays are on {found!r}")
-    return where
 
 
 class Launch:
@@ -145,20 +148,44 @@ class Launch:
         self.params = [*inputs, *outputs]
         self._first_output = len(inputs)
         self._how = how
+        self._read: Reading | None = None
         bind(kernel, inputs, outputs)
 
     def launch(self, stream: Any = None) -> None:
-        """Run the kernel; ``stream`` has no meaning on the CPU."""
-        split = self._first_output
-        _run(self.kernel, self.dim, self.params[:split], self.params[split:], *self._how)
+        """Run the kernel, on a GPU on ``stream``, or on the one that the launch was recorded with."""
+        device, block_dim, tiled, recorded = self._how
+        if stream is None:
+            stream = recorded
+        known = self._read
+        if known is None or not still_holds(known, self.kernel) or not known[-1].run(known, stream):
+            split = self._first_output
+            inputs, outputs = self.params[:split], self.params[split:]
+            _run(self.kernel, self.dim, inputs, outputs, device, block_dim, tiled, stream)
+            known = read(self.kernel, self.dim, inputs, outputs, device, block_dim, tiled)
+            self._read = known if known is not None and type(known[-1]) is Warm else None
 
     def set_dim(self, dim: Any) -> None:
         """Run over another grid from now on."""
-        self.dim = dims_of(dim)
+        self.dim, self._read = dims_of(dim), None
 
     def set_param_at_index(self, index: int, value: Any) -> None:
-        """Pass another argument from now on."""
-        self.params[index] = value
+        """Pass another argument from now on.
+
+        Raises:
+            KernelIndexError: the kernel has no parameter of that number.
+            KernelTypeError: ``index`` is no integer.
+        """
+        names = list(self.kernel.parameters)
+        try:
+            found = operator.index(index)
+        except TypeError:
+            raise KernelTypeError(f"the index of a parameter must be an integer, got {describe(index)}") from None
+        if not 0 <= found < len(names):
+            raise KernelIndexError(
+                f"kernel {self.kernel.key!r} has no parameter {found}; its {len(names)} parameters are "
+                f"{', '.join(f'{number}: {name}' for number, name in enumerate(names))}"
+            )
+        self.params[found], self._read = value, None
 
     def set_param_by_name(self, name: str, value: Any) -> None:
         """Pass another argument from now on.
@@ -169,21 +196,27 @@ class Launch:
         names = [parameter.name for parameter in parameters_of(self.kernel)]
         if name not in names:
             raise KernelValueError(f"kernel {self.kernel.key!r} has no parameter {name!r}, only {', '.join(names)}")
-        self.params[names.index(name)] = value
+        self.set_param_at_index(names.index(name), value)
 
     def set_params(self, values: Sequence[Any]) -> None:
-        """Pass other arguments from now on, the first ones in order."""
-        self.params[: len(values)] = values
+        """Pass other arguments from now on, the first ones in order.
+
+        Raises:
+            KernelTypeError: ``values`` is no list or tuple, or has more entries than the kernel has parameters.
+        """
+        if not isinstance(values, Sequence) or isinstance(values, str):
+            raise KernelTypeError(f"the arguments must be a list or tuple, got {describe(values)}")
+        if len(values) > len(self.params):
+            raise KernelTypeError(
+                f"kernel {self.kernel.key!r} takes {len(self.params)} arguments ({', '.join(self.kernel.parameters)}), "
+                f"got {len(values)}"
+            )
+        self.params[: len(values)], self._read = values, None
 
 
-def _start(
-    kernel: Any, dim: Any, inputs: Any, outputs: Any, how: tuple[Any, ...], adjoint: bool, record_cmd: bool
-) -> Launch | None:
+def _recorded(kernel: Any, dim: Any, inputs: Any, outputs: Any, how: tuple[Any, ...], adjoint: bool) -> Launch:
     if adjoint:
         raise KernelNotImplementedError("adjoint=True: backward launches come with a later release")
-    if not record_cmd:
-        _run(kernel, dim, inputs, outputs, *how)
-        return None
     if not isinstance(kernel, Kernel):
         raise _no_kernel(kernel)
     return Launch(kernel, dim, inputs, outputs, *how)
@@ -215,20 +248,24 @@ def launch(
         inputs: Arguments in order; arrays of any supported library, numbers, or None for an array.
         outputs: The arguments after ``inputs``; arrays that the kernel writes.
         adj_inputs, adj_outputs, record_tape: For gradients, which come with a later release.
-        device: ``"cpu"`` or ``"interpret"``; by default where the arrays are.
-        stream: Without meaning on the CPU.
+        device: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, ``"interpret"``, or a device of Warp, PyTorch or CuPy; by default
+            where the arrays are.
+        stream: A stream of Warp, PyTorch or CuPy, or its handle; by default PyTorch's current one where an array is
+            PyTorch's, else CuPy's where one is CuPy's, else Warp's. Without meaning on the CPU.
         adjoint: For gradients; True is refused for now.
         record_cmd: Return a ``Launch`` to run later instead of running the kernel.
-        max_blocks: Without meaning on the CPU.
+        max_blocks: Accepted, without meaning.
         block_dim: Lanes of a block, at most 1024; None, and what is not positive, means 256. It affects results only
-            in kernels that observe lanes.
+            in kernels that observe lanes. On a GPU a block has as many threads, rounded up to a multiple of 32.
 
     Returns:
         None, or with ``record_cmd`` a ``Launch``.
 
     Raises:
         KernelTypeError, KernelValueError: arguments that do not fit the kernel.
-        TilekitError: the kernel is wrong, or one of its checks failed.
+        DeviceError: there is no such GPU, or it reports a failure.
+        TilekitError: the kernel is wrong, or one of its checks failed. On a GPU, a check that failed is reported by the
+            next launch or by ``tk.synchronize()``, except with the option ``checked``.
 
     Example:
         >>> import numpy as np, tilekit as tk
@@ -241,7 +278,10 @@ def launch(
         >>> out
         array([0, 1, 4, 9], dtype=int32)
     """
-    return _start(kernel, dim, inputs, outputs, (device, block_dim, False), adjoint, record_cmd)
+    if not (adjoint or record_cmd):
+        _run(kernel, dim, inputs, outputs, device, block_dim, False, stream)
+        return None
+    return _recorded(kernel, dim, inputs, outputs, (device, block_dim, False, stream), adjoint)
 
 
 def launch_tiled(
@@ -267,20 +307,24 @@ def launch_tiled(
         inputs: Arguments in order; arrays of any supported library, numbers, or None for an array.
         outputs: The arguments after ``inputs``; arrays that the kernel writes.
         adj_inputs, adj_outputs, record_tape: For gradients, which come with a later release.
-        device: ``"cpu"`` or ``"interpret"``; by default where the arrays are.
-        stream: Without meaning on the CPU.
+        device: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, ``"interpret"``, or a device of Warp, PyTorch or CuPy; by default
+            where the arrays are.
+        stream: A stream of Warp, PyTorch or CuPy, or its handle; by default PyTorch's current one where an array is
+            PyTorch's, else CuPy's where one is CuPy's, else Warp's. Without meaning on the CPU.
         adjoint: For gradients; True is refused for now.
         record_cmd: Return a ``Launch`` to run later instead of running the kernel.
-        max_blocks: Without meaning on the CPU.
+        max_blocks: Accepted, without meaning.
         block_dim: Lanes of a block, at most 1024; None, and what is not positive, means 256. It affects results only
-            in kernels that observe lanes.
+            in kernels that observe lanes. On a GPU a block has as many threads, rounded up to a multiple of 32.
 
     Returns:
         None, or with ``record_cmd`` a ``Launch``.
 
     Raises:
         KernelTypeError, KernelValueError: arguments that do not fit the kernel.
-        TilekitError: the kernel is wrong, or one of its checks failed.
+        DeviceError: there is no such GPU, or it reports a failure.
+        TilekitError: the kernel is wrong, or one of its checks failed. On a GPU, a check that failed is reported by the
+            next launch or by ``tk.synchronize()``, except with the option ``checked``.
 
     Example:
         >>> import numpy as np, tilekit as tk
@@ -293,4 +337,7 @@ def launch_tiled(
         >>> out
         array([ 0.,  2.,  4.,  6.,  8., 10.], dtype=float32)
     """
-    return _start(kernel, dim, inputs, outputs, (device, block_dim, True), adjoint, record_cmd)
+    if not (adjoint or record_cmd):
+        _run(kernel, dim, inputs, outputs, device, block_dim, True, stream)
+        return None
+    return _recorded(kernel, dim, inputs, outputs, (device, block_dim, True, stream), adjoint)

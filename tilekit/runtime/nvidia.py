@@ -6,7 +6,7 @@ import ctypes
 import sys
 from dataclasses import dataclass
 
-_LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _MAJOR, _MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR
 
 
@@ -46,7 +46,7 @@ def find_driver() -> Driver:
     if sys.platform == "darwin":
         return Driver(None, (), "macOS has none")
     try:
-        library = ctypes.CDLL(_LIBRARY)
+        library = ctypes.CDLL(LIBRARY)
     except OSError:
         return Driver(None, (), "no NVIDIA driver is installed")
     return _ask(library)

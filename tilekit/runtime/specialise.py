@@ -2,43 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilekit.errors import CompileError
+from tilekit.config import config
+from tilekit.frontend.guards import GuardedForms, Guards
 from tilekit.frontend.kernel import Kernel
+from tilekit.frontend.reads import recording
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.ir.types import ArrayType, ScalarType
 from tilekit.passes.uniformity import observes_lanes
 from tilekit.runtime.arguments import ByBlockDim, types_of
+from tilekit.runtime.array_view import AlignmentClass, array_class
 from tilekit.runtime.cpu import compile_cpu, cpu_target
-from tilekit.runtime.interpreter import INTERPRET, compile_eager, stands_in
+from tilekit.runtime.interpreter import compile_eager, stands_in
+from tilekit.runtime.placement import INTERPRET
 
 Types = Mapping[str, ArrayType | ScalarType | None]
+Classes = Sequence[AlignmentClass]
 
 
-def compile_for(kernel: Kernel, key: Any, ndim: int, tiled: bool, block_dim: int, device: str) -> Any:
-    """The form of a kernel that a launch with this key runs, made unless another thread just has.
+def compile_for(kernel: Kernel, key: Any, form: LaunchForm, options: Mapping[str, Any]) -> Any:
+    """What a launch with this key runs, made under the options that the key stands for unless another thread just has.
 
     Raises:
-        CompileError: there is no such device, or the compiler refused the code.
+        CompileError: the compiler refused the code.
+        DeviceError: there is no such device.
     """
-    if device not in ("cpu", INTERPRET):
-        raise CompileError(f"device {device!r} is not supported yet; use 'cpu' or {INTERPRET!r}")
-    with kernel.lock:
+    entries, _, _, device, _, classes, captures = key
+    on_cuda = device.startswith("cuda")
+    with kernel.lock, config.scoped(**options):
         known = kernel.cache.get(key)
-        found = known.get(block_dim) if isinstance(known, ByBlockDim) else known
+        known = known.get(form.block_dim or 1) if isinstance(known, ByBlockDim) else known
+        found = known.current() if isinstance(known, GuardedForms) else known
         if found is None:
-            build = _interpreted if device == INTERPRET or stands_in() else _compiled
-            found, function = build(kernel, types_of(kernel, key[0]), LaunchForm(tiled, ndim, block_dim))
-            if kernel.capture_key() != key[-1]:  # a captured value changed meanwhile: nobody knows which one was traced
-                return found
-            if observes_lanes(function, tiled):
-                kernel.cache.setdefault(key, ByBlockDim())[block_dim] = found
-            else:
-                kernel.cache[key] = found
+            types, reads = types_of(kernel, entries), kernel.recorder()
+            with recording(reads):
+                if on_cuda:
+                    found, function = _on_cuda(kernel, types, form, device, classes)
+                elif device == INTERPRET or stands_in():
+                    found, function = _interpreted(kernel, types, form)
+                else:
+                    found, function = _compiled(kernel, types, form)
+            guards = reads.guards()
+            # Where a captured value has changed meanwhile, nobody knows which one was traced.
+            if kernel.capture_key() == captures and guards.hold():
+                kernel.guarded(guards)
+                by_lanes = on_cuda or observes_lanes(function, form.tiled)  # on a GPU it is the number of threads
+                _keep(kernel.cache, key, form.block_dim if by_lanes else None, guards, found)
         return found
+
+
+def _keep(cache: dict[Any, Any], key: Any, block_dim: int | None, guards: Guards, form: Any) -> None:
+    """Let the next launch with this key find the form, for this ``block_dim`` only where that is given."""
+    if block_dim is not None:
+        cache = cache.setdefault(key, ByBlockDim())
+        key = block_dim
+    if guards.found:
+        forms = cache.setdefault(key, GuardedForms())
+        forms.forms = ((guards, form), *forms.forms)
+    else:
+        cache[key] = form
 
 
 def _compiled(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Function]:
@@ -51,3 +76,13 @@ def _interpreted(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, F
     """A kernel that runs as Python, and its function as traced."""
     found = compile_eager(kernel, types, form)
     return found, found.function
+
+
+def _on_cuda(kernel: Kernel, types: Types, form: LaunchForm, device: str, classes: Classes) -> tuple[Any, Function]:
+    """A kernel compiled for a GPU, and its function as traced."""
+    from tilekit.runtime.cuda.loading import compile_cuda
+
+    function = kernel.trace(types, form)
+    arrays = [(name, type.ndim) for name, type in types.items() if isinstance(type, ArrayType)]
+    known = {name: array_class(found, ndim) for (name, ndim), found in zip(arrays, classes, strict=True)}
+    return compile_cuda(function, form, known, device, kernel.options), function

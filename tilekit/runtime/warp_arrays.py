@@ -1,6 +1,7 @@
 """Host functions that make Warp arrays, with Warp's arguments and every library's dtypes.
 
-Without a CUDA device arrays are on ``"cpu"``; with one, on Warp's current device, unless ``device`` says otherwise.
+``device``, in any spelling that a launch takes, says where an array is; else the option ``device`` does, else Warp's
+current device: the first GPU where Warp sees one. Arrays for ``"interpret"`` are on the host.
 All of them raise MissingPackageError where Warp is not installed.
 """
 
@@ -12,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.config import config
 from tilekit.errors import KernelTypeError, KernelValueError, TilekitError
 from tilekit.ir.annotations import set_construct_hook
 from tilekit.ir.types import bfloat16, find_dtype
 from tilekit.runtime.array_view import ArrayView
 from tilekit.runtime.arrays import view_of
+from tilekit.runtime.placement import INTERPRET, name_of
 from tilekit.runtime.warp_names import import_warp, to_warp_dtype
 
 Shape = int | Sequence[int] | None
@@ -43,7 +46,7 @@ def zeros(
         KernelTypeError: ``shape`` has something other than integers.
     """
     options.update(requires_grad=requires_grad, pinned=pinned, retain_grad=retain_grad)
-    return import_warp().zeros(_shape(shape), to_warp_dtype(dtype), device, **options)
+    return import_warp().zeros(_shape(shape), to_warp_dtype(dtype), _device(device), **options)
 
 
 def ones(
@@ -62,7 +65,7 @@ def ones(
         array([1, 1, 1], dtype=int32)
     """
     options.update(requires_grad=requires_grad, pinned=pinned, retain_grad=retain_grad)
-    return import_warp().ones(_shape(shape), to_warp_dtype(dtype), device, **options)
+    return import_warp().ones(_shape(shape), to_warp_dtype(dtype), _device(device), **options)
 
 
 def empty(
@@ -81,7 +84,7 @@ def empty(
         (2, 3)
     """
     options.update(requires_grad=requires_grad, pinned=pinned, retain_grad=retain_grad)
-    return import_warp().empty(_shape(shape), to_warp_dtype(dtype), device, **options)
+    return import_warp().empty(_shape(shape), to_warp_dtype(dtype), _device(device), **options)
 
 
 def full(
@@ -103,7 +106,7 @@ def full(
     if dtype is None and isinstance(value, np.generic):
         dtype = value.dtype
     options.update(requires_grad=requires_grad, pinned=pinned, retain_grad=retain_grad)
-    return import_warp().full(_shape(shape), _number(value), to_warp_dtype(dtype), device, **options)
+    return import_warp().full(_shape(shape), _number(value), to_warp_dtype(dtype), _device(device), **options)
 
 
 def zeros_like(
@@ -124,7 +127,7 @@ def zeros_like(
     Raises:
         KernelTypeError: ``src`` is no array of a dtype that kernels take.
     """
-    return import_warp().zeros_like(_warp_alias(src), device, requires_grad, pinned, retain_grad)
+    return import_warp().zeros_like(_warp_alias(src), _device_of(device), requires_grad, pinned, retain_grad)
 
 
 def ones_like(
@@ -140,7 +143,7 @@ def ones_like(
         >>> ones_like(np.zeros(2)).numpy()
         array([1., 1.])
     """
-    return import_warp().ones_like(_warp_alias(src), device, requires_grad, pinned, retain_grad)
+    return import_warp().ones_like(_warp_alias(src), _device_of(device), requires_grad, pinned, retain_grad)
 
 
 def empty_like(
@@ -156,7 +159,7 @@ def empty_like(
         >>> empty_like(np.zeros((2, 3))).shape
         (2, 3)
     """
-    return import_warp().empty_like(_warp_alias(src), device, requires_grad, pinned, retain_grad)
+    return import_warp().empty_like(_warp_alias(src), _device_of(device), requires_grad, pinned, retain_grad)
 
 
 def full_like(
@@ -173,7 +176,9 @@ def full_like(
         >>> full_like(np.zeros(2), 7).numpy()
         array([7., 7.])
     """
-    return import_warp().full_like(_warp_alias(src), _number(value), device, requires_grad, pinned, retain_grad)
+    return import_warp().full_like(
+        _warp_alias(src), _number(value), _device_of(device), requires_grad, pinned, retain_grad
+    )
 
 
 def clone(
@@ -189,7 +194,7 @@ def clone(
         >>> clone(np.arange(6.0)[::2]).numpy()
         array([0., 2., 4.])
     """
-    return import_warp().clone(_warp_alias(src), device, requires_grad, pinned, retain_grad)
+    return import_warp().clone(_warp_alias(src), _device_of(device), requires_grad, pinned, retain_grad)
 
 
 def from_numpy(
@@ -212,7 +217,7 @@ def from_numpy(
     """
     if dtype is None and np.ndim(arr) not in (2, 3):
         dtype = find_dtype(arr.dtype)  # Warp's own inference does not know ml_dtypes' bfloat16
-    return import_warp().from_numpy(arr, to_warp_dtype(dtype), shape, device, requires_grad, retain_grad)
+    return import_warp().from_numpy(arr, to_warp_dtype(dtype), shape, _device(device), requires_grad, retain_grad)
 
 
 def from_torch(
@@ -236,6 +241,7 @@ def construct_array(data: Any = None, *, dtype: Any = Any, ndim: int | None = No
     """
     if isinstance(data, (bool, int, float, complex, np.generic)):
         raise KernelTypeError(f"an array is made from a list or an array, not from a number; write tk.array([{data}])")
+    options["device"] = _device(options.get("device"))
     options["shape"] = _shape(options.get("shape")) if options.get("shape") is not None else None
     if data is not None and not isinstance(data, (list, tuple, np.ndarray)):
         data, dtype = _foreign_data(data, dtype)
@@ -265,6 +271,21 @@ def _foreign_data(data: Any, dtype: Any) -> tuple[Any, Any]:
     if dtype is Any or wanted is bfloat16:
         return host, bfloat16
     return (host.astype(np.uint32) << 16).view(np.float32), dtype
+
+
+def _device(given: Any) -> Any:
+    """A device as Warp takes it."""
+    if given is None:
+        given = config.device
+    if given is None or type(given).__module__.partition(".")[0] == "warp":
+        return given
+    name = name_of(given)
+    return "cpu" if name == INTERPRET else name
+
+
+def _device_of(given: Any) -> Any:
+    """The same, where None stands for the device of another array."""
+    return None if given is None else _device(given)
 
 
 class _Memory:

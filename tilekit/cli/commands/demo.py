@@ -12,16 +12,19 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+import tilekit as tk
 from tilekit.cli.installed import install_command, missing
 from tilekit.cli.text import seconds, table
 from tilekit.errors import FallbackWarning, TilekitError
 from tilekit.examples import first_gemm
+from tilekit.ir.context import LaunchForm
 from tilekit.runtime import nvidia, toolchain
-from tilekit.runtime.interpreter import INTERPRET
+from tilekit.runtime.placement import INTERPRET
 from tilekit.runtime.program import compile_kernel
 
 ROUNDS = 5
@@ -66,8 +69,10 @@ def _outcomes() -> Iterator[Outcome]:
     yield _cpu()
     yield _checked(INTERPRET, "none needed", None)
     for gpu in nvidia.find_driver().gpus:
-        needed = f", and will need {install_command('cuda')}" if missing("cuda") else ""
-        yield Outcome(gpu.device, note=f"{gpu.name}: CUDA comes with the next release{needed}")
+        if missing("cuda"):
+            yield Outcome(gpu.device, note=f"{gpu.name} needs NVRTC: run {install_command('cuda')}")
+        else:
+            yield _checked(gpu.device, "NVRTC", partial(_compile_for, gpu))
 
 
 def _cpu() -> Outcome:
@@ -88,9 +93,26 @@ def _compile() -> tuple[str, Path]:
     """Compile the example; the time it took, and where its source lies."""
     began = time.perf_counter()
     library = compile_kernel(first_gemm.gemm, ndim=1, block_dim=first_gemm.BLOCK_DIM).library
+    return _timed(began, library), library.parent / "kernel.cpp"
+
+
+def _compile_for(gpu: nvidia.Gpu) -> tuple[str, Path]:
+    """As :func:`_compile`, for a GPU."""
+    from tilekit.runtime.cuda import build, generate, nvrtc
+
+    form = LaunchForm(True, 1, first_gemm.BLOCK_DIM)
+    kernel = first_gemm.gemm
+    began = time.perf_counter()
+    target = generate.cuda_target(form, nvrtc.arch_of(gpu.capability), {})
+    found = generate.generate(kernel.trace(kernel.default_types(), form), target)
+    _, folder = build.build(found.source, kernel.key, target, kernel.options)
+    return _timed(began, folder / "kernel.cubin"), folder / "kernel.cu"
+
+
+def _timed(began: float, built: Path) -> str:
+    """The time since then, and whether the cache had the file."""
     took = time.perf_counter() - began
-    cached = library.stat().st_mtime < time.time() - took - 1.0
-    return seconds(took) + (" (cached)" if cached else ""), library.parent / "kernel.cpp"
+    return seconds(took) + (" (cached)" if built.stat().st_mtime < time.time() - took - 1.0 else "")
 
 
 def _checked(device: str, compiler: str, compiling: Callable[[], tuple[str, Path]] | None) -> Outcome:
@@ -111,10 +133,22 @@ def _checked(device: str, compiler: str, compiling: Callable[[], tuple[str, Path
 
 def _run(device: str) -> tuple[str, float]:
     """The best time of a warm launch, and the largest error against NumPy."""
-    first_gemm.run(device)
+    run = _on_gpu if device.startswith("cuda") else first_gemm.run
+    run(device)
     best = float("inf")
     for _ in range(ROUNDS):
         began = time.perf_counter()
-        result = first_gemm.run(device)
+        result = run(device)
         best = min(best, time.perf_counter() - began)
     return seconds(best), float(np.max(np.abs(result - first_gemm.expected())))
+
+
+def _on_gpu(device: str) -> first_gemm.Array:
+    """The example on a GPU, with arrays that need neither Warp nor PyTorch."""
+    from tilekit.runtime.cuda.buffers import Buffer
+
+    ordinal = int(device.partition(":")[2])
+    a, b = Buffer(first_gemm.LEFT, ordinal), Buffer(first_gemm.RIGHT, ordinal)
+    out = Buffer(np.zeros((4, 8), np.float32), ordinal)
+    tk.launch_tiled(first_gemm.gemm, dim=1, inputs=[a, b], outputs=[out], block_dim=first_gemm.BLOCK_DIM, device=device)
+    return out.numpy()

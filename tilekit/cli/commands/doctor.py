@@ -16,12 +16,14 @@ import sys
 from tilekit.cli.installed import Requirement, install_command, missing, requirements, version
 from tilekit.cli.text import size, table
 from tilekit.config import config
+from tilekit.errors import TilekitError
 from tilekit.runtime import cache, cpus, nvidia, store, toolchain
+from tilekit.runtime.cuda import nvrtc
 
 NEEDED_FOR = {
     "": "always needed",
     "cpu": "compiling kernels where the system has no C++ compiler",
-    "cuda": "GPUs, from the next release on; nothing uses it yet",
+    "cuda": "compiling kernels for GPUs",
     "mathdx": "matrix products by cuBLASDx on GPUs, in a later release; proprietary",
     "torch": "launching kernels on PyTorch tensors",
     "examples": "python -m tilekit.examples.digits",
@@ -44,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         "machine": _machine(),
         "C++ compilers, in the order in which they are tried": _compilers(problems),
         "cache": _cache(problems),
-        "GPU": _gpu(),
+        "GPU": _gpu(problems),
         "packages": _packages(problems),
     }
     for title, rows in sections.items():
@@ -108,13 +110,33 @@ def _cache(problems: list[str]) -> Rows:
     return [*rows, ["state", f"usable, compiled kernels: {len(cache.list_entries())}{f' ({sizes})' if sizes else ''}"]]
 
 
-def _gpu() -> Rows:
+def _gpu(problems: list[str]) -> Rows:
     driver = nvidia.find_driver()
     cuda = ["driver", driver.reason if driver.cuda is None else "NVIDIA, serves CUDA {}.{}".format(*driver.cuda)]
     rows = [cuda] if driver.cuda is None or not driver.reason else [cuda, ["devices", driver.reason]]
     for gpu in driver.gpus:
         rows.append([gpu.device, "{}, compute capability {}.{}, ".format(gpu.name, *gpu.capability) + size(gpu.memory)])
-    return [*rows, ["tilekit", "runs on the CPU only; CUDA comes with the next release"]]
+    return [*rows, ["NVRTC", _nvrtc(driver, problems)]]
+
+
+def _nvrtc(driver: nvidia.Driver, problems: list[str]) -> str:
+    """What the compiler for GPUs can do here. That it is missing is no problem, even where there is a GPU."""
+    if absent := missing("cuda"):
+        return f"missing: {', '.join(absent)}; for GPUs, run {install_command('cuda')}"
+    try:
+        found = "{}.{}".format(*nvrtc.version())
+        if driver.cuda is not None:
+            nvrtc.check_driver(driver.cuda[0] * 1000 + driver.cuda[1] * 10)
+        served = [f"sm_{nvrtc.arch_of(gpu.capability)} for {gpu.device}" for gpu in driver.gpus]
+    except TilekitError as error:
+        problems.append(f"kernels cannot be compiled for GPUs: {error}")
+        return str(error)
+    return (
+        f"{found}, compiles {', '.join(served)}"
+        if served
+        else f"{found}, compiles for every architecture from "
+        + (f"sm_{min(nvrtc.architectures())} to sm_{max(nvrtc.architectures())}")
+    )
 
 
 def _packages(problems: list[str]) -> Rows:

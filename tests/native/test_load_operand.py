@@ -9,16 +9,23 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.native.test_tile import describe, longs
-
 M, N, K = 17, 40, 24
 DTYPES = {"f16": np.dtype("f2"), "bf16": np.dtype(ml_dtypes.bfloat16), "f32": np.dtype("f4"), "f64": np.dtype("f8")}
 STEPS = f"const i64 sa[] = {{0, {K}}}, sb[] = {{{K}, 0}}; (void)sa; (void)sb;"
 
 
+def describe(a: Any) -> Any:
+    """A pointer to its ``tk::Array``."""
+    return (ctypes.c_longlong * 5)(a.ctypes.data, *a.shape, *a.strides)
+
+
+def longs(values: Any) -> Any:
+    return (ctypes.c_longlong * 4)(*values)
+
+
 def source(kind: str, acc: str) -> str:
     """The product of tiles of two arrays, from operands and from copies; and where an operand lies."""
-    code = '#include "gemm.h"\nusing namespace tk;\n'
+    code = '#include "gemm.h"\n#include "load_operand.h"\nusing namespace tk;\n'
     code += f"static {kind} ta[{M * K}], tb[{K * N}];\n"
     given = f"const Array<{kind}, 2>* a, const Array<{kind}, 2>* b, const i64* o, {acc}* out"
     at = "const i64 oa[] = {o[0], o[1]}, ob[] = {o[2], o[3]};"

@@ -1,0 +1,170 @@
+"""How one variable passes through a loop: what an iteration starts with and passes on, and what is left after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tilekit.frontend.merge import (
+    UNBOUND,
+    Slot,
+    TupleSlot,
+    Unmergeable,
+    is_number,
+    number_type,
+    numeric_operand,
+    undefined,
+)
+from tilekit.frontend.syntax import RESULT
+from tilekit.ir.core import Value
+from tilekit.ir.handles import Array, Scalar, Tile, wrap
+from tilekit.ir.operands import describe
+from tilekit.ir.types import ArrayType, ScalarType, TileType
+
+
+class CarriedNumber(Slot):
+    def __init__(self, name: str, value: Any, guess: ScalarType | None) -> None:
+        super().__init__(value)
+        self.type = guess or number_type(value)
+        self.params = [Value(self.type, name)]
+        self.inits = [numeric_operand(undefined(self.type) if value is None else value, self.type)]
+
+    def enter(self) -> Any:
+        return Scalar(self.params[0])
+
+    def better_guess(self, after: Any) -> Any:
+        if not self.type.weak or not is_number(after):
+            return None
+        new = number_type(after)
+        if not new.weak:
+            return None if new.dtype.kind == "b" else new
+        return new if new.dtype.is_float and not self.type.dtype.is_float else None
+
+    def leave(self, after: Any) -> list[Any]:
+        if not is_number(after):
+            raise Unmergeable(f"is a number before the loop and {describe(after)} in it")
+        new = number_type(after)
+        literal = new.weak and "b" not in (new.dtype.kind, self.type.dtype.kind)
+        fits = self.type.dtype.is_float or not new.dtype.is_float
+        if not (literal and fits) and new.dtype != self.type.dtype:
+            raise Unmergeable(
+                f"is {self.type.dtype.name} before the loop and {new.dtype.name} at the end of an iteration; "
+                "cast to one dtype"
+            )
+        return [numeric_operand(after, self.type)]
+
+    def rebuild(self, results: list[Any]) -> Any:
+        datum = results.pop(0)
+        return Scalar(datum) if isinstance(datum, Value) else self.value
+
+
+class Produced(Slot):
+    """A name without a value before a loop that runs at least once: bound by its iterations, read after it."""
+
+    def __init__(self, name: str, guess: Any) -> None:
+        super().__init__()
+        self.name = name
+        slot = _carried_slot(RESULT, None, True, guess)
+        self.slot, self.params, self.inits = slot, slot.params, slot.inits
+
+    def leave(self, after: Any) -> list[Any]:
+        return self.slot.leave(after)
+
+    def better_guess(self, after: Any) -> Any:
+        return self.slot.better_guess(after)
+
+    def rebuild(self, results: list[Any]) -> Any:
+        return self.slot.rebuild(results)
+
+
+class CarriedTile(Slot):
+    """A name that iterations bind to other tiles: each iteration starts with a handle of its own."""
+
+    def __init__(self, name: str, value: Any, guess: TileType | None) -> None:
+        super().__init__(value)
+        first = undefined(guess) if value is None else value
+        self.type = first.type
+        self.params = [Value(first.type, name)]
+        self.inits = [first.read()]
+        self.handle: Tile | None = None
+        """What the name is bound to in an iteration, and after the loop."""
+        self.after: Tile | None = None
+        """What it is bound to at the end of an iteration."""
+
+    def enter(self) -> Any:
+        self.handle = self._stand_in(self.params[0])
+        return self.handle
+
+    def _stand_in(self, datum: Any) -> Tile:
+        handle: Tile = wrap(datum)
+        if self.value is not None:
+            handle.stand_for(self.value)
+        return handle
+
+    def leave(self, after: Any) -> list[Any]:
+        if not isinstance(after, Tile) or after.type != self.type:
+            raise Unmergeable(f"is a {self.type} before the loop and {describe(after)} at the end of an iteration")
+        self.after = after
+        return [after.read()]
+
+    def rebuild(self, results: list[Any]) -> Any:
+        datum = results.pop(0)
+        if self.inits and datum is self.inits[0] and self.value is not None:
+            self.handle = self.value
+        else:
+            self.handle = self._stand_in(datum)
+        return self.handle
+
+
+class CarriedArray(Slot):
+    """A name that iterations bind to other arrays, or to other rows of one."""
+
+    def __init__(self, name: str, value: Any, guess: ArrayType | None) -> None:
+        super().__init__(value)
+        first = undefined(guess) if value is None else value
+        self.label = "" if name == RESULT else name
+        self.type = first.type
+        self.params = [Value(first.type, name)]
+        self.inits = [first.datum]
+
+    def enter(self) -> Any:
+        return Array(self.params[0], self.label)
+
+    def leave(self, after: Any) -> list[Any]:
+        if not isinstance(after, Array) or after.type != self.type:
+            raise Unmergeable(f"is an {self.type} before the loop and {describe(after)} at the end of an iteration")
+        return [after.datum]
+
+    def rebuild(self, results: list[Any]) -> Any:
+        datum = results.pop(0)
+        return self.value if datum is self.inits[0] and self.value is not None else Array(datum, self.label)
+
+
+def carried_tiles(slot: Slot) -> Iterator[CarriedTile]:
+    """The tiles that a slot carries."""
+    if isinstance(slot, CarriedTile):
+        yield slot
+    for item in slot.items if isinstance(slot, TupleSlot) else [slot.slot] if isinstance(slot, Produced) else []:
+        yield from carried_tiles(item)
+
+
+def carried_slot(name: str, value: Any, plain: bool, guess: Any) -> Slot:
+    """The slot of a variable that is bound to ``value`` when a loop begins."""
+    slot = _carried_slot(name, value, plain, guess)
+    slot.name, slot.guess = name, guess
+    return slot
+
+
+def _carried_slot(name: str, value: Any, plain: bool, guess: Any) -> Slot:
+    missing = name == RESULT and value is None and guess is not None
+    if isinstance(value, tuple) or (missing and isinstance(guess, tuple)):
+        values = value if isinstance(value, tuple) else (None,) * len(guess)
+        guesses = guess if guess is not None else (None,) * len(values)
+        return TupleSlot([carried_slot(name, v, plain, g) for v, g in zip(values, guesses, strict=True)])
+    if (isinstance(value, Tile) and plain) or (missing and isinstance(guess, TileType)):
+        return CarriedTile(name, value, guess)
+    if isinstance(value, Array) or (missing and isinstance(guess, ArrayType)):
+        return CarriedArray(name, value, guess)
+    if missing or (value is not UNBOUND and is_number(value)):
+        return CarriedNumber(name, value, guess)
+    return Slot(value)

@@ -1,0 +1,48 @@
+"""From a traced function to CUDA C++."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tilekit.codegen.architectures import shared_limit
+from tilekit.codegen.cuda import emit_cuda
+from tilekit.codegen.shared_memory import check_shared_memory
+from tilekit.codegen.target import ArrayClass, Target
+from tilekit.config import config
+from tilekit.ir.context import LaunchForm
+from tilekit.ir.core import Function
+from tilekit.passes import Observer, run_pipeline
+from tilekit.passes.choose_block import choose_block
+from tilekit.passes.uniformity import runs_lanes
+from tilekit.runtime.cpu import Generated
+from tilekit.runtime.dump import Dump
+
+
+def cuda_target(form: LaunchForm, arch: str, arrays: Mapping[str, ArrayClass]) -> Target:
+    """A GPU of an architecture such as ``"90a"`` under the options in force.
+
+    Bounds are checked with the option ``checked`` only: a GPU has no way to stop at the first fault cheaply.
+    """
+    options = (config.checked, config.checked, config.line_directives)
+    return Target("cuda", arch, form.block_dim or 1, form.tiled, form.ndim or 1, *options, arrays=arrays)
+
+
+def generate(function: Function, target: Target, observe: Observer = lambda name, fn: None) -> Generated:
+    """Run the passes and emit CUDA C++; ``observe`` sees the function after each pass.
+
+    Raises:
+        KernelValueError: its tiles need more shared memory than the architecture has.
+    """
+    dump = Dump(function.name)
+
+    def seen(name: str, fn: Function) -> None:
+        dump.observe(name, fn)
+        observe(name, fn)
+
+    target = choose_block(function, target)
+    lowered, storage = run_pipeline(function, target, seen)
+    source, sites, shared_bytes = emit_cuda(lowered, storage, target)
+    dump.emitted("cuda", "cu", source)
+    check_shared_memory(lowered, storage, shared_bytes, shared_limit(target.arch), f"sm_{target.arch}")
+    lanes = target.block_dim if runs_lanes(function, target.tiled) else None
+    return Generated(lowered, source, shared_bytes, tuple(sites), False, lanes, storage, target.threads)

@@ -1,0 +1,212 @@
+"""NVRTC: CUDA C++ in memory to a cubin in memory, for any architecture, with or without a GPU.
+
+The compiler comes with the packages of the extra ``cuda``; no CUDA toolkit is needed. It runs on a thread of its own,
+so that Ctrl-C is answered while it works, and several kernels are compiled at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from tilekit.config import config
+from tilekit.errors import CompileError, DeviceError, MissingPackageError
+from tilekit.runtime.process import TimedOutError
+
+T = TypeVar("T")
+REMEDY = "install the extra 'cuda' of tilekit-lang: python -m pip install 'tilekit-lang[cuda]'"
+"""What to do where NVRTC was not found."""
+_KEEP_LINES = 40
+
+
+@dataclass(frozen=True)
+class Cubin:
+    """Machine code for one architecture, and what the assembler said of it."""
+
+    code: bytes
+    log: str
+
+    @property
+    def registers(self) -> int:
+        """Registers of a thread; 0 where the assembler did not say."""
+        return self._number(r"Used (\d+) registers")
+
+    @property
+    def spilled(self) -> int:
+        """Bytes of a thread that are stored because there are not enough registers."""
+        return self._number(r"(\d+) bytes spill stores")
+
+    def _number(self, pattern: str) -> int:
+        found = re.findall(pattern, self.log)
+        return max(map(int, found), default=0)
+
+
+@cache
+def _bindings() -> Any:
+    try:
+        module = importlib.import_module("cuda.bindings.nvrtc")
+    except ImportError as error:
+        raise MissingPackageError(f"compiling for CUDA needs NVRTC, which is not installed: {REMEDY}") from error
+    try:
+        _checked(module, module.nvrtcVersion())
+    except Exception as error:  # each version has an error of its own for a library that is not there
+        raise MissingPackageError(f"NVRTC cannot be loaded ({error}): {REMEDY}") from error
+    return module
+
+
+def _checked(nvrtc: Any, result: tuple[Any, ...]) -> Any:
+    """What a call gave; it comes as ``(status, *values)``."""
+    status, *values = result
+    if int(status) != 0:
+        raise CompileError(f"NVRTC failed: {nvrtc.nvrtcGetErrorString(status)[1].decode()}")
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+@cache
+def version() -> tuple[int, int]:
+    """The version of CUDA whose NVRTC is installed.
+
+    Raises:
+        MissingPackageError: none is.
+    """
+    nvrtc = _bindings()
+    major, minor = _checked(nvrtc, nvrtc.nvrtcVersion())
+    return int(major), int(minor)
+
+
+@cache
+def architectures() -> tuple[int, ...]:
+    """What the installed NVRTC makes code for, as numbers such as 90; raises as :func:`version`."""
+    nvrtc = _bindings()
+    return tuple(int(number) for number in _checked(nvrtc, nvrtc.nvrtcGetSupportedArchs()))
+
+
+def arch_of(capability: tuple[int, int]) -> str:
+    """The architecture to compile for, so that a device of this compute capability runs it.
+
+    Raises:
+        CompileError: the installed NVRTC has none.
+    """
+    wanted = capability[0] * 10 + capability[1]
+    served = [number for number in architectures() if number // 10 == capability[0] and number <= wanted]
+    if not served:
+        raise _no_architecture(str(wanted))
+    return "90a" if max(served) == 90 else str(max(served))
+
+
+def check_arch(arch: str) -> None:
+    """Refuse an architecture that the installed NVRTC does not know.
+
+    Raises:
+        CompileError: it does not.
+    """
+    found = re.fullmatch(r"(\d{2,3})[af]?", arch)
+    if found is None or int(found[1]) not in architectures():
+        raise _no_architecture(arch)
+
+
+def _no_architecture(arch: str) -> CompileError:
+    known = ", ".join(map(str, architectures()))
+    return CompileError(
+        "NVRTC {}.{} makes no code for sm_{}; it knows {}".format(*version(), arch, known)
+        + ("; the package nvidia-cuda-nvrtc has newer versions" if _newer(arch) else "")
+    )
+
+
+def _newer(arch: str) -> bool:
+    number = re.match(r"\d+", arch)
+    return number is not None and int(number[0]) > max(architectures())
+
+
+def check_driver(served: int) -> None:
+    """Refuse an NVRTC whose code the driver cannot load; ``served`` is the driver's CUDA version as it gives it.
+
+    Raises:
+        DeviceError: the driver is of an older major version than NVRTC.
+    """
+    major, minor = served // 1000, served % 1000 // 10
+    ours = version()
+    if ours[0] > major:
+        raise DeviceError(
+            f"NVRTC {ours[0]}.{ours[1]} makes code for CUDA {ours[0]}, but the NVIDIA driver serves CUDA "
+            f"{major}.{minor} only: update the driver, or install a compiler for it: "
+            f"python -m pip install 'cuda-bindings<{major + 1}' nvidia-cuda-nvrtc-cu{major}"
+        )
+
+
+def compile_cubin(source: str, name: str, headers: Mapping[str, str], options: Sequence[str]) -> Cubin:
+    """Compile CUDA C++.
+
+    Args:
+        source: The code.
+        name: What messages call it.
+        headers: What it may include, by name.
+        options: NVRTC's; one names the architecture.
+
+    Raises:
+        CompileError: NVRTC refused the code; the message has its log. Or it took longer than ``compile_timeout``.
+        MissingPackageError: NVRTC is not installed.
+    """
+    _bindings()  # not on the thread: the first import of a package belongs to who waits for it
+    return on_thread(lambda: _compile(source, name, headers, options), f"NVRTC, compiling {name!r},")
+
+
+def _compile(source: str, name: str, headers: Mapping[str, str], options: Sequence[str]) -> Cubin:
+    nvrtc = _bindings()
+    names, texts = [key.encode() for key in headers], [text.encode() for text in headers.values()]
+    label = re.sub(r"[^\w.-]+", "_", name) + ".cu"
+    created = nvrtc.nvrtcCreateProgram(source.encode(), label.encode(), len(names), texts, names)
+    program = _checked(nvrtc, created)
+    try:
+        given = [option.encode() for option in options]
+        status = nvrtc.nvrtcCompileProgram(program, len(given), given)[0]
+        size = _checked(nvrtc, nvrtc.nvrtcGetProgramLogSize(program))
+        log = bytes(size)
+        _checked(nvrtc, nvrtc.nvrtcGetProgramLog(program, log))
+        text = log.rstrip(b"\0 \n").decode("utf-8", "replace")
+        if int(status) != 0:
+            raise _refused(nvrtc, name, options, status, text)
+        code = bytes(_checked(nvrtc, nvrtc.nvrtcGetCUBINSize(program)))
+        _checked(nvrtc, nvrtc.nvrtcGetCUBIN(program, code))
+        return Cubin(code, text)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _refused(nvrtc: Any, name: str, options: Sequence[str], status: Any, log: str) -> CompileError:
+    reason = nvrtc.nvrtcGetErrorString(status)[1].decode()
+    lines = [line for line in log.splitlines() if "warning" not in line][:_KEEP_LINES]
+    head = "NVRTC {}.{} could not compile kernel {!r}: {}".format(*version(), name, reason)
+    return CompileError("\n".join([head, "options: " + " ".join(options), *lines]))
+
+
+def on_thread(work: Callable[[], T], what: str) -> T:
+    """The result of ``work``, done on a thread of its own: whoever waits answers Ctrl-C meanwhile.
+
+    What is interrupted runs on to its end unseen; it has no effect but its result.
+
+    Raises:
+        TimedOutError: it took longer than ``config.compile_timeout``.
+    """
+    done = threading.Event()
+    outcome: list[Any] = [None, None]
+
+    def run() -> None:
+        try:
+            outcome[0] = work()
+        except BaseException as error:
+            outcome[1] = error
+        done.set()
+
+    threading.Thread(target=run, name="tilekit-nvrtc", daemon=True).start()
+    limit = config.compile_timeout
+    if not done.wait(limit):
+        raise TimedOutError(f"{what} did not finish in {limit:g} s (option compile_timeout)")
+    if outcome[1] is not None:
+        raise outcome[1]
+    return outcome[0]  # type: ignore[no-any-return]
