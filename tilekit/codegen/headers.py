@@ -12,7 +12,7 @@ _OWN = "vector.h"
 """Only for the CPU's own loops: it comes with the headers that need it."""
 _DECLARED = re.compile(
     r"^(?:template <.*> )?(?:"
-    r"(?:TK_FN|TK_TILE|TK_COLD)\b[^(]*?\b(\w+)\("  # functions
+    r"(?:TK_FN|TK_TILE|TK_COLD|TK_CONSTANT)\b[^(]*?\b(\w+)\("  # functions
     r"|struct (\w+)|typedef [^;]*\b(\w+);"
     r"|(?:constexpr|using|TK_TABLE)\b[^=]*?\b(\w+)(?:\[.*\])? ?="
     r")",
@@ -26,7 +26,7 @@ def declared_names() -> dict[str, tuple[str, ...]]:
     """The headers that declare each name of the namespace ``tk``."""
     found: dict[str, set[str]] = defaultdict(set)
     for path in NATIVE.glob("*.h"):
-        text = path.read_text(encoding="utf-8")
+        text = re.sub(r"(\(int\))?sizeof\.\.\.\(\w+\)", "", path.read_text(encoding="utf-8"))
         names = [name for groups in _DECLARED.findall(text) for name in groups if name]
         for kind, values in _ENUM.findall(text):
             names += [kind, *re.findall(r"\b[a-zA-Z]\w*", values)]
