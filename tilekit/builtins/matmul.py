@@ -18,7 +18,7 @@ from tilekit.ir.context import active
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.notices import warn_once
 from tilekit.ir.operands import describe, known_number
-from tilekit.ir.types import ScalarType, TileType, bfloat16, float32
+from tilekit.ir.types import DType, ScalarType, TileType, bfloat16, float32
 
 GROUP = "Linear algebra"
 PRECISIONS = ("default", "tf32")
