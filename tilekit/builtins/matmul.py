@@ -11,22 +11,18 @@ from tilekit.builtins.logic import where
 from tilekit.builtins.mapping import tile_map
 from tilekit.builtins.overlap import require_apart
 from tilekit.builtins.view_shapes import tile_transpose
+from tilekit.codegen.gemm_kinds import accumulator
 from tilekit.errors import KernelTypeError, KernelValueError, PrecisionWarning
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import active
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.notices import warn_once
 from tilekit.ir.operands import describe, known_number
-from tilekit.ir.types import DType, ScalarType, TileType, bfloat16, float32, float64
+from tilekit.ir.types import DType, ScalarType, TileType, bfloat16, float32
 
 GROUP = "Linear algebra"
 PRECISIONS = ("default", "tf32")
 TF32 = "tile_matmul(): precision 'tf32' is not available on the CPU; float32 is computed"
-
-
-def accumulator(*dtypes: DType) -> DType:
-    """The dtype a product is summed in: float64 where one of the dtypes is, else float32."""
-    return float64 if float64 in dtypes else float32
 
 
 @builtin(

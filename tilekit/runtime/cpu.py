@@ -157,8 +157,7 @@ class CpuKernel:
 
     def run(self, values: Sequence[Any], grid: tuple[int, ...], blocks: int) -> None:
         """Run ``blocks`` blocks over ``grid``; ``values`` are pointers, shapes, strides and numbers in order."""
-        if self._gathers:
-            blocks = whole_blocks(self.generated.function.name, grid, blocks, self.block_dim)
+        blocks = self._blocks(grid, blocks)
         if blocks == 0:
             return
         if self._prints:
@@ -169,11 +168,24 @@ class CpuKernel:
         else:
             self._run(self._packed(grid, 0, values), blocks, grid, faults.current(), _arena)
 
+    def _blocks(self, grid: tuple[int, ...], points: int) -> int:
+        return whole_blocks(self.generated.function.name, grid, points, self.block_dim) if self._gathers else points
+
     def again(self, like: Like) -> Again:
         """Launches that differ in addresses and numbers."""
+        grid, blocks = like.grid, self._blocks(like.grid, like.points)
+        known: tuple[Sequence[int], bytes] = (), b""
 
         def launch(pointers: Sequence[int], numbers: Sequence[Any], stream: Any) -> None:
-            self.run(like.with_others(pointers, numbers), like.grid, like.points)
+            nonlocal known
+            if self._prints:
+                self.run(like.with_others(pointers, numbers), grid, like.points)
+                return
+            before, data = known
+            if numbers or pointers != before:
+                data = self._packed(grid, 0, like.with_others(pointers, numbers))
+                known = pointers, data
+            self._run(data, blocks, grid, faults.current(), _arena)
 
         return launch
 
