@@ -37,6 +37,7 @@ from tilekit.ir.builtin import REGISTRY, Builtin
 from tilekit.ir.context import Concrete, active, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
 from tilekit.ir.notices import warn_at
+from tilekit.ir.operators import PYTHONS_OWN
 from tilekit.ir.types import DType, find_dtype
 
 MAX_DEPTH = 40
@@ -144,7 +145,7 @@ def warp_attribute(module: Any, name: str) -> Any:
     """``wp.name`` in a kernel: tilekit's builtin of that name, else what Warp itself has."""
     found = known_names().get(name)
     if found is None:
-        found = getattr(module, name, None)
+        found = PYTHONS_OWN.get(name) or getattr(module, name, None)
     if found is None:
         if is_warp_builtin(name):
             raise fail(KernelNotImplementedError(f"wp.{name} is a builtin of Warp that tilekit does not have yet"))
