@@ -33,8 +33,11 @@ from tilekit.public import find, listed
 
 if TYPE_CHECKING:  # found by ``find`` at the first use: the compiler is much of the package
     from tilekit.frontend.kernel import Kernel as Kernel, func as func, kernel as kernel
+    from tilekit.runtime.compile import compile as compile
     from tilekit.runtime.cuda.waiting import synchronize as synchronize
+    from tilekit.runtime.explain import explain as explain
     from tilekit.runtime.launch import Launch as Launch, launch as launch, launch_tiled as launch_tiled
+    from tilekit.runtime.spec import spec as spec
 
 
 def __getattr__(name: str) -> Any:

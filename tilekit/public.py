@@ -18,11 +18,11 @@ from tilekit.errors import KernelAttributeError
 from tilekit.ir.operators import PYTHONS_OWN
 from tilekit.runtime import warp_arrays, warp_names
 
+_FRONTEND = ("kernel", "module_options")
+_RUNTIME = ("launch", "compile", "explain", "spec", "cuda.waiting")
 API = (
-    "tilekit.frontend.kernel",
-    "tilekit.frontend.module_options",
-    "tilekit.runtime.launch",
-    "tilekit.runtime.cuda.waiting",
+    *(f"tilekit.frontend.{name}" for name in _FRONTEND),
+    *(f"tilekit.runtime.{name}" for name in _RUNTIME),
 )
 """The modules whose ``__all__`` is public as it stands."""
 

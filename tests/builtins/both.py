@@ -1,4 +1,7 @@
-"""Runs a kernel compiled, its IR in NumPy, and on the interpreter, and holds that all give the same bits."""
+"""Runs a kernel compiled, its IR in NumPy, and on the interpreter, and holds that all give the same bits.
+
+With ``TILEKIT_TEST_GPU=1``, also on the first GPU.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import tilekit as tk
+from tests import on_gpu
 from tilekit.codegen.target import Target
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.interpret import Machine, interpret
@@ -42,8 +46,12 @@ def run(kernel: Any, inputs: Sequence[Any], outputs: Sequence[np.ndarray], dim: 
     tk.launch_tiled(kernel, dim=dim, inputs=inputs, outputs=compiled, block_dim=32)
     interpreted(kernel, dim, [*inputs, *by_numpy])
     tk.launch_tiled(kernel, dim=dim, inputs=inputs, outputs=stepped, block_dim=32, device="interpret")
-    for name, *found in zip(list(kernel.parameters)[len(inputs) :], compiled, by_numpy, stepped, strict=True):
-        for other, how in zip(found[1:], ("its IR in NumPy", "device='interpret'"), strict=True):
+    others = {"its IR in NumPy": by_numpy, "device='interpret'": stepped}
+    if on_gpu.EVERYWHERE:
+        others["the GPU"] = [array.copy() for array in outputs]
+        on_gpu.launch_tiled(kernel, dim, inputs, others["the GPU"])
+    for name, *found in zip(list(kernel.parameters)[len(inputs) :], compiled, *others.values(), strict=True):
+        for other, how in zip(found[1:], others, strict=True):
             assert same_bits(found[0], other).all(), f"{name}: compiled\n{found[0]}\n{how}\n{other}"
     return compiled
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,8 +105,19 @@ def bound(spec: Spec, depth: int, a: Any, b: Any, c: Any, alpha: float, beta: fl
     return sums + UNIT[spec.out] * (np.abs(wanted) + sums) + LEAST[spec.out]
 
 
+def on_cpu(kernel: Any, dim: Any, inputs: Sequence[Any], outputs: Sequence[np.ndarray]) -> None:
+    tk.launch_tiled(kernel, dim=dim, inputs=inputs, outputs=outputs, block_dim=32)
+
+
 def check_tiled(
-    kernel: Any, spec: Spec, size: Sequence[int], alpha: float, beta: float, seed: int, poison: bool
+    kernel: Any,
+    spec: Spec,
+    size: Sequence[int],
+    alpha: float,
+    beta: float,
+    seed: int,
+    poison: bool,
+    launch: Callable[..., None] = on_cpu,
 ) -> None:
     """Run a tiled kernel on random arrays and compare every element with float64."""
     rows, columns, depth = size
@@ -118,7 +129,7 @@ def check_tiled(
         c[...] = np.nan
     out = np.zeros((rows, columns), HOST[spec.out])
     grid = (-(-rows // spec.m), -(-columns // spec.n))
-    tk.launch_tiled(kernel, dim=grid, inputs=[a, b, -(-depth // spec.k), alpha, beta, c], outputs=[out], block_dim=32)
+    launch(kernel, grid, [a, b, -(-depth // spec.k), alpha, beta, c], [out])
     left, right, old = straight(a, spec.see_a), straight(b, spec.see_b), straight(c, spec.see_out)
     wanted = alpha * (left @ right) + (beta * old if beta else 0.0)
     error = np.abs(out.astype(np.float64) - wanted)

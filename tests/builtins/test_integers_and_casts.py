@@ -126,3 +126,18 @@ def test_bfloat16_rounds_once() -> None:
     value = 1 + 2.0**-8 + 2.0**-40
     assert tk.bfloat16(value) == 1 + 2.0**-7
     assert round_bfloat16(np.array(value, np.float32)) == 1.0
+
+
+@tk.kernel
+def casts_wide_literals(out: tk.array1d[tk.int64], wide: tk.array1d[tk.uint64]):
+    out[0] = tk.cast(3000000000, tk.int64)
+    out[1] = tk.cast(-9223372036854775808, tk.int64)
+    wide[0] = tk.cast(18446744073709551615, tk.uint64)
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_literals_beyond_int32_are_cast_whole(device):
+    out, wide = np.zeros(2, np.int64), np.zeros(1, np.uint64)
+    tk.launch_tiled(casts_wide_literals, dim=1, outputs=[out, wide], device=device)
+    assert out.tolist() == [3000000000, -9223372036854775808]
+    assert wide.tolist() == [18446744073709551615]

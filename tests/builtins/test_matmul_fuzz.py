@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import tilekit as tk
+from tests import on_gpu
 from tests.builtins.both import run
 from tests.builtins.products import DTYPES, HOST, UNIT, VIEWS, Spec, bound, check_tiled, straight, tiled, values
 
@@ -51,6 +52,16 @@ def test_products_of_any_size(index, size, alpha, beta, seed, poison):
 @given(st.integers(0, 59), sizes, factors, factors, seeds, st.booleans())
 def test_products_of_any_size_at_length(part, index, size, alpha, beta, seed, poison):
     check(index, 60, size, alpha, beta, seed, poison)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not on_gpu.GPUS, reason="needs a CUDA device")
+@pytest.mark.parametrize("part", range(4))
+@settings(max_examples=500, **quiet)
+@given(st.integers(0, 59), sizes, factors, factors, seeds, st.booleans())
+def test_products_of_any_size_on_a_gpu(part, index, size, alpha, beta, seed, poison):
+    spec = pool(60)[index]
+    check_tiled(compiled(spec), spec, size, alpha, beta, seed, poison, on_gpu.launch_tiled)
 
 
 def exactly(specs: tuple[Spec, ...]):

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_cli import program
+from tests.nvrtc import needs_nvrtc
 from tilekit.cli import main
+from tilekit.cli.commands import inspect as inspect_command
+from tilekit.runtime.program import Compiled
 
 FILE = str(Path(__file__).with_name("inspected.py"))
 
@@ -35,6 +38,45 @@ def test_passes_and_source(capsys: pytest.CaptureFixture[str]) -> None:
 def test_source_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert inspect(f"{FILE}:scale", "--source") == 0
     assert "== IR" not in capsys.readouterr().out
+
+
+def test_cuda(capsys: pytest.CaptureFixture[str]) -> None:
+    assert inspect(f"{FILE}:scale", "--arch", "80", "--cuda", "--source", "--ir") == 0
+    printed = capsys.readouterr().out
+    assert "launch_tiled, block_dim 256, device sm_80, 256 threads a block\n" in printed
+    assert printed.index("== IR") < printed.index("== source")
+    assert printed.count('extern "C" __global__ void') == 1
+    assert inspect(f"{FILE}:scale", "--cuda") == 0
+    assert "device sm_90," in capsys.readouterr().out
+
+
+def test_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert inspect(f"{FILE}:scale", "--explain") == 0
+    printed = capsys.readouterr().out
+    assert "== explained\nkernel scale (" in printed
+    assert "== IR" not in printed
+
+
+def test_machine_code(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspect_command, "disassemble", lambda cubin: f"{cubin.decode()} IADD3 ;")
+    monkeypatch.setattr(Compiled, "cubin", b"code:")
+    assert inspect(f"{FILE}:scale", "--sass") == 0
+    assert capsys.readouterr().out.endswith("== SASS\ncode: IADD3 ;\n")
+
+
+@needs_nvrtc
+def test_where_the_cubin_lies(capsys: pytest.CaptureFixture[str]) -> None:
+    assert inspect(f"{FILE}:scale", "--arch", "90a", "--library") == 0
+    printed = capsys.readouterr().out
+    assert "== cubin\n" in printed
+    assert Path(printed.splitlines()[-1]).read_bytes().startswith(b"\x7fELF")
+
+
+def test_a_machine_without_a_disassembler(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Compiled, "cubin", b"code")
+    monkeypatch.setattr("tilekit.runtime.cuda.disassemble.find_disassembler", lambda: None)
+    assert inspect(f"{FILE}:scale", "--sass") == 1
+    assert "no disassembler for GPU code is installed: install the package" in capsys.readouterr().err
 
 
 def test_library_is_compiled_and_its_source_lies_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,6 +111,7 @@ def test_types_of_a_generic_kernel(capsys: pytest.CaptureFixture[str]) -> None:
         (("{FILE}",), "defines several kernels; it defines scale, generic, Holder.wide, wrong"),
         (("nothing.py:scale",), "there is no file nothing.py"),
         (("{FILE}:generic", "--types", "x=array2d[float]", "factor=float", "--ndim", "1"), "offset must be the same"),
+        (("{FILE}:scale", "--arch", "hopper"), "arch must be a compute capability without its dot"),
     ],
 )
 def test_wrong_arguments(

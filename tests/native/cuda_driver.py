@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,29 @@ template <int N> struct Member {{
 #endif
 """
 """``EACH_MEMBER ... }`` in a driver: what every thread of a block does, on the CPU one after the other."""
+
+ONE_THREAD = """
+#ifdef TK_CUDA
+#define ONE_THREAD if (threadIdx.x == 0)
+#else
+#define ONE_THREAD
+#endif
+"""
+"""``ONE_THREAD`` before a statement of a driver that is not for a whole block."""
+
+SHARED = """
+#ifdef TK_CUDA
+#define SHARED __shared__
+#else
+#define SHARED
+#endif
+"""
+"""``SHARED`` before an array of a driver that the threads of a block share."""
+
+EACH = """
+#define EACH for (i64 i = Team().rank(); i < n; i += Team().size())
+"""
+"""``EACH`` before a statement of a driver about element ``i`` of ``n``."""
 
 
 class Described:
@@ -59,7 +84,7 @@ def compile_cubin(source: str, arch: str) -> bytes:
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
     log = b" " * checked(nvrtc.nvrtcGetProgramLogSize(program))
     nvrtc.nvrtcGetProgramLog(program, log)
-    assert int(status) == 0, log.decode()
+    assert int(status) == 0, log.decode()[:3000]
     code = b" " * checked(nvrtc.nvrtcGetCUBINSize(program))
     nvrtc.nvrtcGetCUBIN(program, code)
     nvrtc.nvrtcDestroyProgram(program)
@@ -81,6 +106,18 @@ class CudaLibrary:
         major = checked(driver.cuDeviceGetAttribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device))
         minor = checked(driver.cuDeviceGetAttribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device))
         self.module = checked(driver.cuModuleLoadData(compile_cubin(source, f"{major}{minor}")))
+
+    @contextmanager
+    def mapped(self, size: int) -> Iterator[tuple[Any, int]]:
+        """Zeroed host memory that the device sees, as bytes, and its address there."""
+        driver = self.driver
+        host = int(checked(driver.cuMemHostAlloc(size, driver.CU_MEMHOSTALLOC_DEVICEMAP)))
+        try:
+            memory = np.frombuffer((ctypes.c_ubyte * size).from_address(host), np.uint8)
+            memory[:] = 0
+            yield memory, int(checked(driver.cuMemHostGetDevicePointer(host, 0)))
+        finally:
+            checked(driver.cuMemFreeHost(host))
 
     def __getitem__(self, name: str) -> CudaFunction:
         return CudaFunction(self, name)

@@ -9,6 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.native.cuda_driver import TEAM
+
 TYPES = {"f16": np.dtype("f2"), "bf16": np.dtype(ml_dtypes.bfloat16), "f32": np.dtype("f4"), "f64": np.dtype("f8")}
 SHAPES = [(1, 1, 1), (7, 5, 3), (6, 16, 8), (65, 33, 8), (13, 40, 300), (150, 24, 70), (64, 64, 32), (50, 17, 530)]
 # Element strides of an r x c operand.
@@ -40,21 +42,25 @@ def cases() -> list[Case]:
     return found
 
 
+NAMES = ("gemm", "members", "gemm_plain")
+"""The product by the device's plain team, by the members of a block, and by definition."""
 CASES = cases()
 QUICK = [*enumerate(CASES)][4:16:2] + [*enumerate(CASES)][17:65:10] + [*enumerate(CASES)][65::4]
 
 
 def source(some: list[tuple[int, Case]]) -> str:
-    lines = ['#include "gemm.h"\nusing namespace tk;\n']
+    lines = ['#include "gemm.h"\nusing namespace tk;\n', TEAM]
     for number, ((m, n, k), acc, (ta, tb, tc, to), (la, lb, lc)) in some:
         strides = [*LAYOUTS[la](m, k), *LAYOUTS[lb](k, n), *LAYOUTS[lc](m, n)]
         s = [str(v) for v in strides]
         arguments = f"{m}, {n}, {k}, {acc}, {ta}, {s[0]}, {s[1]}, {tb}, {s[2]}, {s[3]}"
         arguments += f", {tc}, {s[4]}, {s[5]}, {to}, {s[4]}, {s[5]}"
-        for name in ("gemm", "gemm_plain"):
+        for name in NAMES:
+            called, team = ("gemm", "team") if name == "members" else (name, "Team()")
             lines.append(
                 f"TK_API void {name}{number}(const {ta}* a, const {tb}* b, const {tc}* c, {to}* out, f64 x, f64 y)\n"
-                f"{{ {name}<{arguments}>(Team(), a, b, c, out, ({acc})x, ({acc})y); }}\n"
+                f"{{ {'EACH_MEMBER' if name == 'members' else '{'} "
+                f"{called}<{arguments}>({team}, a, b, c, out, ({acc})x, ({acc})y); }} }}\n"
             )
     return "".join(lines)
 
@@ -83,14 +89,14 @@ def check_cases(some: list[tuple[int, Case]], compiler: str, build: Any, call: A
         check(lib, call, number, shape, acc, types, layouts)
 
 
-def test_every_path_gives_the_bits_of_the_definition(compiler: str, build: Any, call: Any) -> None:
-    check_cases(QUICK, compiler, build, call)
+def test_every_path_gives_the_bits_of_the_definition(device_compiler: str, build: Any, call: Any) -> None:
+    check_cases(QUICK, device_compiler, build, call)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("group", range(6))
-def test_all_shapes_types_and_layouts(group: int, compiler: str, build: Any, call: Any) -> None:
-    check_cases(list(enumerate(CASES))[group::6], compiler, build, call)
+def test_all_shapes_types_and_layouts(group: int, device_compiler: str, build: Any, call: Any) -> None:
+    check_cases(list(enumerate(CASES))[group::6], device_compiler, build, call)
 
 
 def check(lib: Any, call: Any, number: int, shape: Any, acc: str, types: Any, layouts: Any) -> None:
@@ -106,11 +112,12 @@ def check(lib: Any, call: Any, number: int, shape: Any, acc: str, types: Any, la
         results = []
         if beta == 0:
             c.memory[:] = np.nan
-        for name in ("gemm", "gemm_plain"):
+        for name in NAMES:
             memory = out.memory.copy()
             call(lib[f"{name}{number}"], a.start, b.start, c.start, memory[out.before :], alpha, beta)
             results.append(memory)
-        assert results[0].tobytes() == results[1].tobytes(), (shape, acc, types, layouts, alpha, beta)
+        bits = {memory.tobytes() for memory in results}
+        assert len(bits) == 1, (shape, acc, types, layouts, alpha, beta)
         if beta == 0:
             c.memory[:] = rng.standard_normal(c.memory.size).astype(TYPES[types[2]])
             continue
@@ -119,19 +126,19 @@ def check(lib: Any, call: Any, number: int, shape: Any, acc: str, types: Any, la
         tolerance = {"f16": 4e-3, "bf16": 3e-2, "f32": 1e-4, "f64": 1e-4}[types[3]]
         np.testing.assert_allclose(out.view(results[0]).astype(np.float64), want, rtol=tolerance, atol=tolerance * k)
     reuses_c = types[2] == types[3]
-    if reuses_c:  # in place
+    for name in NAMES[:2] if reuses_c else ():  # in place
         memory = c.memory.copy()
-        call(lib[f"gemm{number}"], a.start, b.start, memory[c.before :], memory[c.before :], 0.5, -1.25)
+        call(lib[f"{name}{number}"], a.start, b.start, memory[c.before :], memory[c.before :], 0.5, -1.25)
         separate = c.memory.copy()
-        call(lib[f"gemm{number}"], a.start, b.start, c.start, separate[c.before :], 0.5, -1.25)
+        call(lib[f"{name}{number}"], a.start, b.start, c.start, separate[c.before :], 0.5, -1.25)
         assert memory.tobytes() == separate.tobytes()
 
 
-def test_infinities_and_nans_spread_only_where_they_are_used(compiler: str, build: Any, call: Any) -> None:
+def test_infinities_and_nans_spread_only_where_they_are_used(device_compiler: str, build: Any, call: Any) -> None:
     code = '#include "gemm.h"\nusing namespace tk;\n'
     code += "TK_API void run(const f32* a, const f32* b, const f32* c, f32* out)\n"
     code += "{ gemm<9, 21, 6, f32, f32, 6, 1, f32, 21, 1, f32, 21, 1, f32, 21, 1>(Team(), a, b, c, out, 1.0f, 0.0f); }"
-    lib = build(code, compiler)
+    lib = build(code, device_compiler)
     a, b, out = np.ones((9, 6), "f4"), np.ones((6, 21), "f4"), np.full((9, 21), np.nan, "f4")
     a[3, 2], b[1, 20] = np.nan, np.inf
     call(lib.run, a, b, 0, out)
@@ -141,20 +148,25 @@ def test_infinities_and_nans_spread_only_where_they_are_used(compiler: str, buil
     np.testing.assert_array_equal(out, want)
 
 
+def products(compiler: str, build: Any, call: Any) -> bytes:
+    lib = build(source(QUICK), compiler)
+    collected = b""
+    for number, ((m, n, k), _, types, layouts) in QUICK:
+        rng = np.random.default_rng(number)
+        dims = ((m, k), (k, n), (m, n))
+        a, b, c = (
+            Storage(rng, TYPES[t], d, LAYOUTS[name](*d)) for t, d, name in zip(types, dims, layouts, strict=False)
+        )
+        out = np.zeros(c.memory.size, TYPES[types[3]])
+        call(lib[f"gemm{number}"], a.start, b.start, c.start, out[c.before :], 0.5, -1.25)
+        collected += out.tobytes()
+    return collected
+
+
 def test_same_bits_from_every_compiler(compilers: dict[str, list[str]], build: Any, call: Any) -> None:
-    some = QUICK
-    results = set()
-    for compiler in compilers:
-        lib = build(source(some), compiler)
-        collected = b""
-        for number, ((m, n, k), _, types, layouts) in some:
-            rng = np.random.default_rng(number)
-            dims = ((m, k), (k, n), (m, n))
-            a, b, c = (
-                Storage(rng, TYPES[t], d, LAYOUTS[name](*d)) for t, d, name in zip(types, dims, layouts, strict=False)
-            )
-            out = np.zeros(c.memory.size, TYPES[types[3]])
-            call(lib[f"gemm{number}"], a.start, b.start, c.start, out[c.before :], 0.5, -1.25)
-            collected += out.tobytes()
-        results.add(collected)
-    assert len(results) == 1
+    assert len({products(compiler, build, call) for compiler in compilers}) == 1
+
+
+@pytest.mark.gpu
+def test_same_bits_on_cuda(compilers: dict[str, list[str]], build: Any, call: Any) -> None:
+    assert products("cuda", build, call) == products(next(iter(compilers)), build, call)

@@ -18,7 +18,10 @@ ALLOWED = {"memcpy", "memset", "memmove"}
 DRIVER = """#include "math.h"
 #include "atomic.h"
 #include "gemm.h"
+#include "mailbox.h"
 #include "reduce.h"
+#include "registers.h"
+#include "tile_atomic.h"
 namespace tk {
 TK_API void run(const Array<f32, 2>* a, f32* s, f64* d, i64 n, u16* h, u64* e) {
     i64 at[2] = {n, n};
@@ -31,6 +34,7 @@ TK_API void run(const Array<f32, 2>* a, f32* s, f64* d, i64 n, u16* h, u64* e) {
         h[i] = cast<f16>(d[i]).bits + cast<bf16>(f16{h[i]}).bits + cast<bf16>(e[i]).bits;
         atomic_add(d, d[i]);
     }
+    tile_atomic_add<f32, 8, 40>(Team(), s, {40, 1}, *a, {at[0], at[1]});
     s[0] = reduce_all<f32, f32, Sum, 8, 40>(Team(), s, {40, 1}, Sum(), s + 400);
 }
 }
@@ -44,8 +48,9 @@ def test_text(name: str) -> None:
     assert not re.search(r"#\s*include\s*<", text), "includes a system header"
     code = re.sub(r"//.*", "", text)
     assert not re.search(r"\blong\b(?! long)(?<!long long)", code.replace("long long", "")), "long differs by platform"
-    # CUDA's named barriers and wide stores, and an empty one in loops, for g++; ARM's floating-point control register.
-    allowed = {"base.h": 2, "launch.h": 3, "pack.h": 2}
+    # CUDA's named barriers, conversions, multiply-adds, wide stores and additions; an empty one in loops, for g++;
+    # ARM's control of floating point.
+    allowed = {"base.h": 2, "half.h": 3, "launch.h": 3, "pack.h": 2, "scalar.h": 2, "tile_atomic.h": 1}
     assert code.count("asm") == allowed.get(name, 0), "inline assembly"
 
 

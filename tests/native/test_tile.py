@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+
+from tests.native.cuda_driver import ONE_THREAD, SHARED, THREADS, Described
 
 DIMS = [(7,), (3, 5), (2, 3, 4), (2, 2, 3, 5)]
 KINDS = {"u8": np.uint8, "f32": np.float32}
@@ -38,25 +39,6 @@ def source() -> str:
     return "".join(lines)
 
 
-class Descriptor(ctypes.Structure):
-    """``tk::Array``; four dimensions hold any rank, the fields of fewer are packed by hand."""
-
-    _fields_ = [("words", ctypes.c_longlong * 9)]
-
-
-def describe(a: Any) -> Any:
-    words = [a.ctypes.data, *a.shape, *a.strides]
-    return ctypes.byref(Descriptor((ctypes.c_longlong * 9)(*words)))
-
-
-def longs(values: Any) -> Any:
-    return (ctypes.c_longlong * 4)(*values)
-
-
-def pointer(a: Any) -> Any:
-    return ctypes.c_void_p(a.ctypes.data)
-
-
 def arrays(kind: str, rank: int) -> list[Any]:
     """Views with positive, negative, zero, odd and permuted strides."""
     rng = np.random.default_rng(rank)
@@ -84,23 +66,26 @@ def offsets(rank: int) -> list[tuple[int, ...]]:
 
 
 @pytest.fixture
-def lib(compiler: str, build: Any) -> Any:
-    return build(source(), compiler, "-O2", "-march=native")
+def lib(device_compiler: str, build: Any) -> Any:
+    return build(source(), device_compiler, "-O2", "-march=native")
+
+
+def steps(a: Any) -> Any:
+    return np.array(a.strides, np.int64) // a.itemsize
 
 
 @pytest.mark.parametrize("dims", DIMS, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-def test_load_and_store(kind: str, dims: tuple[int, ...], lib: Any) -> None:
+def test_load_and_store(kind: str, dims: tuple[int, ...], lib: Any, call: Any) -> None:
     name = f"{kind}_{'x'.join(map(str, dims))}"
     dense = np.empty(dims, KINDS[kind])
     padded = np.zeros([2 * d for d in dims], KINDS[kind])[tuple(slice(None, None, -2) for _ in dims)]
-    steps = longs([s // padded.itemsize for s in padded.strides])
     for a in arrays(kind, len(dims)):
         for offset in offsets(len(dims)):
-            want = expected_tile(a, dims, offset)
-            lib[f"load_{name}"](pointer(dense), describe(a), longs(offset))
+            want, start = expected_tile(a, dims, offset), np.array(offset, np.int64)
+            call(lib[f"load_{name}"], dense, Described(a), start)
             np.testing.assert_array_equal(dense, want)
-            lib[f"load_strided_{name}"](pointer(padded), describe(a), longs(offset), steps)
+            call(lib[f"load_strided_{name}"], padded, Described(a), start, steps(padded))
             np.testing.assert_array_equal(padded, want)
             if 0 in a.strides:
                 continue
@@ -112,18 +97,18 @@ def test_load_and_store(kind: str, dims: tuple[int, ...], lib: Any) -> None:
                 at = tuple(i + o for i, o in zip(index, offset, strict=True))
                 if all(0 <= p < n for p, n in zip(at, a.shape, strict=True)):
                     check[at] = value[index]
-            lib[f"store_{name}"](pointer(value), describe(after), longs(offset))
-            lib[f"store_strided_{name}"](pointer(padded), describe(again), longs(offset), steps)
+            call(lib[f"store_{name}"], value, Described(after), start)
+            call(lib[f"store_strided_{name}"], padded, Described(again), start, steps(padded))
             np.testing.assert_array_equal(after, check)
             np.testing.assert_array_equal(again, check)
 
 
 @pytest.mark.parametrize("dims", DIMS, ids=str)
-def test_copy(dims: tuple[int, ...], lib: Any) -> None:
+def test_copy(dims: tuple[int, ...], lib: Any, call: Any) -> None:
     source_tile = np.arange(np.prod(dims), dtype="f4").reshape(dims)[tuple(slice(None, None, -1) for _ in dims)]
     target = np.zeros(dims[::-1], "f4").T
-    strides = [longs([s // 4 for s in t.strides]) for t in (target, source_tile)]
-    lib[f"copy_f32_{'x'.join(map(str, dims))}"](pointer(target), pointer(source_tile), *strides)
+    name = f"copy_f32_{'x'.join(map(str, dims))}"
+    call(lib[name], target, source_tile, steps(target), steps(source_tile))
     np.testing.assert_array_equal(target, source_tile)
 
 
@@ -132,20 +117,22 @@ FLOATING = {"f16": "f2", "bf16": ml_dtypes.bfloat16, "f32": "f4", "f64": "f8"}
 
 
 def atomic_source() -> str:
-    lines = ['#include "atomic.h"\nusing namespace tk;\n']
+    lines = ['#include "atomic.h"\nusing namespace tk;\n', ONE_THREAD]
     for t in [*ATOMIC, *FLOATING]:
         for op in ("add", "min", "max", "exch", *(("and", "or", "xor") if t in ATOMIC else ())):
             lines.append(
                 f"TK_API void {op}_{t}({t}* p, const {t}* v, {t}* old, i64 n) "
-                f"{{ for (i64 i = 0; i < n; ++i) old[i] = atomic_{op}(p, v[i]); }}\n"
+                f"{{ ONE_THREAD for (i64 i = 0; i < n; ++i) old[i] = atomic_{op}(p, v[i]); }}\n"
             )
-        lines.append(f"TK_API void cas_{t}({t}* p, const {t}* v, {t}* old) {{ *old = atomic_cas(p, v[0], v[1]); }}\n")
+        lines.append(
+            f"TK_API void cas_{t}({t}* p, const {t}* v, {t}* old) {{ ONE_THREAD *old = atomic_cas(p, v[0], v[1]); }}\n"
+        )
     return "".join(lines)
 
 
 @pytest.mark.parametrize("kind", [*ATOMIC, *FLOATING])
-def test_atomics_return_the_old_value(kind: str, compiler: str, build: Any, call: Any) -> None:
-    lib = build(atomic_source(), compiler, "-O2", "-march=native")
+def test_atomics_return_the_old_value(kind: str, device_compiler: str, build: Any, call: Any) -> None:
+    lib = build(atomic_source(), device_compiler, "-O2", "-march=native")
     dtype = np.dtype({**ATOMIC, **FLOATING}[kind])
     values = np.array([3, 1, 7, 7, 2, 100], dtype)
     rules: dict[str, Any] = {"add": np.add, "min": np.minimum, "max": np.maximum, "exch": lambda _, v: v}
@@ -190,7 +177,7 @@ OPERATIONS = {"Sum": np.add, "Min": np.fmin, "Max": np.fmax}
 
 
 def reduce_source() -> str:
-    lines = ['#include "reduce.h"\nusing namespace tk;\n']
+    lines = ['#include "reduce.h"\nusing namespace tk;\n', SHARED]
     for t, (acc, _) in REDUCED.items():
         for d in REDUCED_DIMS:
             dims, n = ", ".join(map(str, d)), len(d)
@@ -199,12 +186,13 @@ def reduce_source() -> str:
             for op in OPERATIONS if t == "f32" else ("Sum",):
                 name = f"{op}_{t}_{'x'.join(map(str, d))}"
                 lines.append(
-                    f"TK_API void all_{name}(const {t}* x, const i64* s, {acc}* y) {{ {acc} scratch[kLanes]; "
-                    f"*y = reduce_all<{t}, {acc}, {op}, {dims}>(Team(), x, {{{strides}}}, {op}(), scratch); }}\n"
+                    f"TK_API void all_{name}(const {t}* x, const i64* s, {acc}* y) {{ SHARED {acc} scratch[kLanes]; "
+                    f"const BlockTeam<{THREADS}> team; y[team.rank()] = "
+                    f"reduce_all<{t}, {acc}, {op}, {dims}>(team, x, {{{strides}}}, {op}(), scratch); }}\n"
                 )
                 lines += [
                     f"TK_API void axis{x}_{name}(const {t}* x, const i64* s, {acc}* y, const i64* o) {{\n"
-                    f"reduce_axis<{x}, {t}, {acc}, {acc}, {op}, {dims}>(Team(), y, {{{into}}}, "
+                    f"reduce_axis<{x}, {t}, {acc}, {acc}, {op}, {dims}>(BlockTeam<{THREADS}>(), y, {{{into}}}, "
                     f"x, {{{strides}}}, {op}()); }}\n"
                     for x in range(n)
                 ]
@@ -225,31 +213,33 @@ def in_fixed_order(values: Any, combine: Any) -> Any:
 
 @pytest.mark.parametrize("dims", REDUCED_DIMS, ids=str)
 @pytest.mark.parametrize("kind", REDUCED)
-def test_reductions_keep_their_order(kind: str, dims: tuple[int, ...], compiler: str, build: Any) -> None:
-    lib = build(reduce_source(), compiler, "-O0", "-march=native")
+def test_reductions_keep_their_order(
+    kind: str, dims: tuple[int, ...], device_compiler: str, build: Any, call: Any
+) -> None:
+    lib = build(reduce_source(), device_compiler, "-O0", "-march=native")
+    members = THREADS if device_compiler == "cuda" else 1
     acc = np.dtype(REDUCED[REDUCED[kind][0]][1])
     x = (np.random.default_rng(0).standard_normal(dims) * 100).astype(REDUCED[kind][1])
     transposed = np.asfortranarray(x)
     for op, combine in (OPERATIONS if kind == "f32" else {"Sum": np.add}).items():
         name = f"{op}_{kind}_{'x'.join(map(str, dims))}"
         for view in (x, transposed):
-            steps = longs([s // view.itemsize for s in view.strides])
-            out = np.empty(1, acc)
-            lib[f"all_{name}"](pointer(view), steps, pointer(out))
-            assert out[0] == in_fixed_order(x.ravel().astype(acc), combine), (op, "all")
+            out = np.empty(THREADS, acc)
+            call(lib[f"all_{name}"], view, steps(view), out)
+            assert (out[:members] == in_fixed_order(x.ravel().astype(acc), combine)).all(), (op, "all")
             for axis in range(len(dims)):
                 want = np.apply_along_axis(lambda v: in_fixed_order(v, combine), axis, x.astype(acc))  # noqa: B023
                 result = np.empty(np.delete(dims, axis), acc)
-                into = np.insert(np.array(result.strides, dtype=int) // result.itemsize, axis, 0).tolist()
-                lib[f"axis{axis}_{name}"](pointer(view), steps, pointer(result), longs(into))
+                into = np.insert(steps(result), axis, 0)
+                call(lib[f"axis{axis}_{name}"], view, steps(view), result, into)
                 np.testing.assert_array_equal(result, want)
 
 
-def test_first_error_wins(compiler: str, build: Any, call: Any) -> None:
-    code = '#include "base.h"\nusing namespace tk;\n'
+def test_first_error_wins(device_compiler: str, build: Any, call: Any) -> None:
+    code = '#include "base.h"\nusing namespace tk;\n' + ONE_THREAD
     code += "TK_API void check(Error* e, i64 i, i64 n, i64 line, u8* ok) "
-    code += "{ *ok = check_index(e, i, n, 1, (i32)line, 42, 3, 4); }\n"
-    lib = build(code, compiler, "-O2")
+    code += "{ ONE_THREAD *ok = check_index(e, i, n, 1, (i32)line, 42, 3, 4); }\n"
+    lib = build(code, device_compiler, "-O2")
     error = np.zeros(1, np.dtype("i4,i4,i8,i8,i8,i4,i4,i4,i4"))
     ok = np.empty(1, np.uint8)
     for index, extent, good in ((0, 5, 1), (4, 5, 1), (5, 5, 0), (-1, 5, 0), (0, 0, 0)):

@@ -45,7 +45,7 @@ def test_a_wrong_kernel() -> None:
 
 
 def test_another_device() -> None:
-    with pytest.raises(CompileError, match="for the device 'cpu', not for 'cuda:0'"):
+    with pytest.raises(CompileError, match="for the devices 'cpu' and 'cuda', not for 'cuda:0'"):
         compile_kernel(scale, device="cuda:0")
 
 

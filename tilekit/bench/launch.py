@@ -10,8 +10,8 @@ import numpy as np
 
 import tilekit as tk
 
-ROUNDS = 40
-LAUNCHES = 200
+ROUNDS = 200
+LAUNCHES = 40
 SIZE = 8
 
 
@@ -24,7 +24,7 @@ def add(a: tk.array1d[float], b: tk.array1d[float], out: tk.array1d[float]) -> N
 
 
 def microseconds(*runs: Callable[[], object]) -> list[float]:
-    """The median time of each run, measured in turns so that all see the same machine."""
+    """The lower quartile of the times of each run, measured in turns so that all see the same machine."""
     times: list[list[float]] = [[] for _ in runs]
     for run in runs:
         for _ in range(LAUNCHES):
@@ -37,15 +37,26 @@ def microseconds(*runs: Callable[[], object]) -> list[float]:
                 run()
             times[index].append((time.perf_counter_ns() - start) / LAUNCHES / 1000)
             tk.synchronize()  # so that no launch waits for room in the GPU's queue
-    return [statistics.median(found) for found in times]
+    return [statistics.quantiles(found, n=4)[0] for found in times]
 
 
-def with_numpy() -> Callable[[], object]:
+Pair = tuple[Callable[[], object], Callable[[], object]]
+
+
+def pair(a: Any, b: Any, out: Any) -> Pair:
+    """A launch, and the same recorded."""
+    arguments: dict[str, Any] = {"dim": SIZE // 4, "inputs": [a, b], "outputs": [out], "block_dim": 32}
+    command = tk.launch_tiled(add, **arguments, record_cmd=True)
+    assert command is not None
+    return lambda: tk.launch_tiled(add, dim=SIZE // 4, inputs=[a, b], outputs=[out], block_dim=32), command.launch
+
+
+def with_numpy() -> Pair:
     a, b, out = (np.ones(SIZE, np.float32) for _ in range(3))
-    return lambda: tk.launch_tiled(add, dim=SIZE // 4, inputs=[a, b], outputs=[out], block_dim=32)
+    return pair(a, b, out)
 
 
-def with_torch() -> Callable[[], object] | None:
+def with_torch() -> Pair | None:
     """The launch on tensors of a GPU; None where PyTorch is missing or sees none."""
     try:
         torch: Any = importlib.import_module("torch")
@@ -54,11 +65,14 @@ def with_torch() -> Callable[[], object] | None:
     if not torch.cuda.is_available():
         return None
     a, b, out = (torch.ones(SIZE, device="cuda") for _ in range(3))
-    return lambda: tk.launch_tiled(add, dim=SIZE // 4, inputs=[a, b], outputs=[out], block_dim=32)
+    return pair(a, b, out)
 
 
-def with_warp(device: str) -> tuple[Callable[[], object], Callable[[], object]] | None:
-    """The same launch on Warp arrays, by tilekit and by Warp; None where Warp is missing or has no such device."""
+def with_warp(device: str) -> tuple[Callable[[], object], ...] | None:
+    """The same launch on Warp arrays: by tilekit, recorded by tilekit, by Warp, recorded by Warp.
+
+    None where Warp is missing or has no such device.
+    """
     try:
         wp: Any = importlib.import_module("warp")
     except ImportError:
@@ -77,23 +91,26 @@ def with_warp(device: str) -> tuple[Callable[[], object], Callable[[], object]] 
         wp.tile_store(out, x + y, offset=i * 4)
 
     a, b, out = (wp.zeros(SIZE, dtype=float, device=device) for _ in range(3))
-    arguments: dict[str, Any] = {"inputs": [a, b], "outputs": [out], "block_dim": 32, "device": device}
-    dim = SIZE // 4
+    dim, how = [SIZE // 4], {"block_dim": 32, "device": device}
+    command = wp.launch_tiled(warp_add, dim=dim, inputs=[a, b], outputs=[out], record_cmd=True, **how)
     return (
-        lambda: tk.launch_tiled(add, dim=dim, **arguments),
-        lambda: wp.launch_tiled(warp_add, dim=[dim], **arguments),
+        *pair(a, b, out),
+        lambda: wp.launch_tiled(warp_add, dim=dim, inputs=[a, b], outputs=[out], **how),
+        command.launch,
     )
 
 
 def main() -> None:
-    runs: dict[str, Callable[[], object]] = {"cpu, tilekit, NumPy arrays": with_numpy()}
-    if (tensors := with_torch()) is not None:
-        runs["cuda:0, tilekit, PyTorch tensors"] = tensors
-    for device in ("cpu", "cuda:0"):
-        if (pair := with_warp(device)) is not None:
-            runs[f"{device}, tilekit, Warp arrays"], runs[f"{device}, Warp"] = pair
-    for name, found in zip(runs, microseconds(*runs.values()), strict=True):
-        print(f"{name:36}{found:6.1f} us")
+    rows: dict[str, tuple[Callable[[], object], ...] | None] = {
+        "cpu, tilekit, NumPy arrays": with_numpy(),
+        "cuda:0, tilekit, PyTorch tensors": with_torch(),
+        "cpu, Warp arrays: tilekit, Warp": with_warp("cpu"),
+        "cuda:0, Warp arrays: tilekit, Warp": with_warp("cuda:0"),
+    }
+    print("microseconds of host time: a launch, and the same recorded")
+    for name, runs in rows.items():
+        if runs is not None:
+            print(f"{name:36}", *(f"{found:6.1f}" for found in microseconds(*runs)), flush=True)
 
 
 if __name__ == "__main__":

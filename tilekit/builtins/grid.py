@@ -8,6 +8,7 @@ from typing import Any
 from tilekit.errors import KernelNotImplementedError, KernelValueError
 from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.context import Builder, LaunchForm, active
+from tilekit.ir.core import Function, walk
 from tilekit.ir.handles import OPERATORS, Scalar
 from tilekit.ir.interpret import Eager, Machine
 from tilekit.ir.types import ScalarType, int32
@@ -151,6 +152,12 @@ def tid() -> Any:
                [10, 11, 12]], dtype=int32)
     """
     return Tid((coordinate if launch_form().tiled else point)(0).datum)
+
+
+def dimensions(fn: Function) -> int:
+    """Dimensions of the grid of a function traced without a launch: the names that ``tid()`` is unpacked into."""
+    axes = (op.attrs["axis"] for op in walk(fn.body) if op.builtin in (coordinate, point))
+    return max((axis + 1 for axis in axes), default=0) or 1
 
 
 def unpack(value: Any, count: int) -> Any:

@@ -17,7 +17,7 @@ from tilekit.ir.context import active
 from tilekit.ir.core import Block, Const, Value
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.interpret import HOST, Machine
-from tilekit.ir.operands import DTypeLike, Tiles, describe, operand_of
+from tilekit.ir.operands import DTypeLike, Tiles, describe, describe_for_tile, operand_of
 from tilekit.ir.types import DType, ScalarType, TileType, Type, int32
 
 __all__ = ["tile", "untile"]
@@ -144,7 +144,7 @@ def untile(a: Tile) -> Scalar:
         2.5
     """
     if not isinstance(a, Tile):
-        raise KernelTypeError(f"untile(): a must be a tile, got {describe(a)}")
+        raise KernelTypeError(f"untile(): a must be a tile, got {describe_for_tile(a)}")
     return spread_lanes(a, lanes_of_launch())  # type: ignore[no-any-return]
 
 

@@ -12,9 +12,9 @@ from tilekit.builtins.stepwise import map_stepwise, runs_at_once, steps
 from tilekit.errors import KernelTypeError, KernelValueError, operand
 from tilekit.ir.builtin import Builtin, builtin
 from tilekit.ir.context import active, building
-from tilekit.ir.core import Block, Value, make_op, map_operand
+from tilekit.ir.core import Block, Const, Value, make_op, map_operand
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
-from tilekit.ir.operands import Tiles, constant, describe
+from tilekit.ir.operands import Tiles, as_literal, constant, describe, describe_for_tile
 from tilekit.ir.types import DType, ScalarType, TileType
 
 __all__ = ["tile_map"]
@@ -120,6 +120,8 @@ def _trace_element(op: Callable[..., Any], args: tuple[Any, ...], held: dict[int
     yielded = element.datum if isinstance(element, Scalar) else constant(element)
     if yielded is None:
         raise KernelTypeError(f"tile_map: the function must return one number, got {describe(element)}")
+    if isinstance(yielded, Const):
+        as_literal(yielded, "tile_map")
     return builder.block(tuple(params.values()), (yielded,))  # type: ignore[arg-type]
 
 
@@ -183,5 +185,6 @@ def tile_map(op: Callable[..., Any], *args: Any) -> Tile:
         [13. 13.]
     """
     if not any(isinstance(arg, Tile) for arg in args):
-        raise KernelTypeError("tile_map: none of the arguments is a tile")
+        shown = " and ".join(map(describe_for_tile, args))
+        raise KernelTypeError(f"tile_map: none of the arguments is a tile: got {shown or 'none'}")
     return map_function(op, *args)  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from tilekit.builtins.views import axis_index
 from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError, TilekitError
 from tilekit.ir.context import fail
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
-from tilekit.ir.operands import describe, known_number, shape_attribute
+from tilekit.ir.operands import describe, describe_for_tile, known_number, shape_attribute
 from tilekit.ir.views import ViewMap, dense_strides
 
 __all__ = ["tile_broadcast", "tile_reshape", "tile_squeeze", "tile_transpose", "tile_view"]
@@ -27,7 +27,7 @@ def require_tile(t: Any, name: str, parameter: str = "t") -> Tile:
         KernelTypeError: it is something else.
     """
     if not isinstance(t, Tile):
-        raise fail(KernelTypeError(f"{name}(): {parameter} must be a tile, got {describe(t)}"))
+        raise fail(KernelTypeError(f"{name}(): {parameter} must be a tile, got {describe_for_tile(t)}"))
     return t
 
 

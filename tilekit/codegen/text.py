@@ -12,7 +12,7 @@ import numpy as np
 
 from tilekit.ir.core import Const
 from tilekit.ir.interpret import to_memory
-from tilekit.ir.types import DType, bfloat16, to_numpy_scalar, uint64
+from tilekit.ir.types import DType, bfloat16, int32, int64, to_numpy_scalar, uint64
 
 _SUFFIX = {"int64": "ll", "uint32": "u", "uint64": "ull", "float32": "f"}
 
@@ -79,4 +79,7 @@ def signed(expression: str, dtype: DType) -> str:
 
 
 def const_literal(const: Const) -> str:
-    return literal(const.value, const.type.dtype)
+    dtype = const.type.dtype
+    if const.type.weak and dtype == int32 and not -(2**31) <= int(const.value) < 2**31:
+        dtype = int64 if -(2**63) <= int(const.value) < 2**63 else uint64  # an index, or what is cast to a wider dtype
+    return literal(const.value, dtype)

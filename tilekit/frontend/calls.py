@@ -28,11 +28,11 @@ from tilekit.errors import (
     TilekitWarning,
 )
 from tilekit.frontend import joins
-from tilekit.frontend.messages import suggestion
 from tilekit.frontend.overloads import Func, chosen_of_warp, forms_of_warp
 from tilekit.frontend.reads import as_python, has_name, read_by_name, recorder
 from tilekit.frontend.source import Source, compile_tree, is_registered, locate, read_source, register_code
 from tilekit.frontend.syntax import FACTORY, closure_names, rewrite_function
+from tilekit.ir.attributes import suggestion
 from tilekit.ir.builtin import REGISTRY, Builtin
 from tilekit.ir.context import Concrete, active, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
@@ -226,7 +226,7 @@ def only_constants(function: Any, root: str) -> Callable[..., Any]:
             name = getattr(function, "__name__", str(function))
             hint = f"; use tk.{name}" if name in REGISTRY else "; call it on the host and pass the result"
             raise fail(KernelTypeError(f"{root}.{name} cannot be applied to a kernel's values{hint}"))
-        return function(*args, **kwargs)
+        return as_python(function)(*args, **kwargs)
 
     return call
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import sys
 import warnings
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import Any
 from tilekit.errors import RecompileWarning, TilekitError
 from tilekit.forks import Lock
 from tilekit.frontend.capture_keys import content_key, is_changing, key_of_value
-from tilekit.frontend.outer_names import Capture, captures_by, helpers_in, reader_of, run_by_python
+from tilekit.frontend.outer_names import Capture, captures_by, checker_of, helpers_in, run_by_python
 
 
 class Captures:
@@ -21,7 +20,7 @@ class Captures:
     def __init__(self, function: FunctionType) -> None:
         self.function = function
         self._lock = Lock()
-        self._state: tuple[Callable[[], tuple[Any, ...]], tuple[Any, ...], int] | None = None
+        self._state: tuple[Callable[[], bool], int] | None = None
         self._found: tuple[list[Capture], tuple[Any, ...]] = ([], ())
         self._numbers: dict[Any, int] = {}
         self._seen: dict[str, set[Any]] = {}
@@ -34,9 +33,9 @@ class Captures:
         """
         state = self._state
         if state is not None:
-            read, values, number = state
+            unchanged, number = state
             try:
-                if all(map(operator.is_, read(), values)):
+                if unchanged():
                     return number
             except Exception:  # a name or attribute is gone, which the slow way tells
                 pass
@@ -46,11 +45,14 @@ class Captures:
     def _look_again(self) -> int:
         captures, values = self._read()
         keys = tuple(map(checked_key, captures, values))
-        number = self._numbers.setdefault(tuple(zip(map(str, captures), keys, strict=True)), len(self._numbers))
+        named = tuple(zip(map(str, captures), keys, strict=True))
+        number = self._numbers.get(named)
+        if number is None:
+            number = self._numbers[named] = len(self._numbers)
+            for capture, key in zip(captures, keys, strict=True):
+                self.count(capture, key)
         settled = not any(map(is_changing, values))
-        self._state = (reader_of(captures), values, number) if settled else None
-        for capture, key in zip(captures, keys, strict=True):
-            self.count(capture, key)
+        self._state = (checker_of(zip(captures, values, strict=True)), number) if settled else None
         return number
 
     def known(self) -> dict[Any, Capture]:

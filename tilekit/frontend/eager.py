@@ -14,7 +14,7 @@ from tilekit.errors import KernelSyntaxError
 from tilekit.frontend.calls import Rewritten, is_breakpoint, resolve_call, rewritten
 from tilekit.frontend.eager_syntax import Place, rewrite_eagerly
 from tilekit.frontend.joins import Joins, Path, Site, as_kind, call_step, each_of
-from tilekit.frontend.merge import UNBOUND, merged_type
+from tilekit.frontend.merge import UNBOUND
 from tilekit.frontend.ranges import Range, range_operands
 from tilekit.frontend.source import locate
 from tilekit.frontend.support import Tracing, items_of, truth
@@ -25,7 +25,7 @@ from tilekit.ir.core import Block
 from tilekit.ir.handles import Scalar
 from tilekit.ir.interpret import Eager, Machine, data_of
 from tilekit.ir.operands import BOOL
-from tilekit.ir.types import ScalarType, Type
+from tilekit.ir.types import Type
 
 
 class Forms:
@@ -172,11 +172,11 @@ def _bool(value: Any) -> Scalar:
 
 def _indices(items: Range, jumps: bool) -> Iterator[Scalar]:
     """The indices of a loop that stays a loop, in the type that they have in the compiled form."""
-    operands = range_operands(items)
-    type: ScalarType = merged_type([items.start, items.step]) if jumps else operands[0].type
-    start, stop, step = (int(data_of(operand)) for operand in operands)
+    start, stop, step = (int(data_of(operand)) for operand in range_operands(items))
+    type = items.index_type(literal=jumps)
     number = type.dtype.numpy.type
-    return (Scalar(Concrete(type, number(index))) for index in (range(start, stop, step) if step else ()))
+    for index in range(start, stop, step) if step else ():
+        yield items.at(Scalar(Concrete(type, number(index))))
 
 
 class Interpreter(Eager):

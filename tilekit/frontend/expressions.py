@@ -142,6 +142,8 @@ class Expressions(ast.NodeTransformer):
             node.func = node.func if isinstance(node.func, ast.Name) else self.visit(node.func)
             node.args = [self.visit(item) for item in node.args]
             node.keywords = [self.visit(item) for item in node.keywords]
+            if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
+                node.args = self._class_and_self(node)
         node.func = support("fn", node.func, at=node.func)
         return node
 
@@ -150,6 +152,13 @@ class Expressions(ast.NodeTransformer):
         if not isinstance(node.ctx, ast.Load) or node.id in self.local or node.id.startswith("__"):
             return node
         return support("outer", node, at=node)
+
+    def _class_and_self(self, at: ast.Call) -> list[ast.expr]:
+        """What ``super()`` finds in the frame that calls it, which here is another one."""
+        arguments = self.source.node.args.args
+        if "__class__" not in self.source.function.__code__.co_freevars or not arguments:
+            return []
+        return [place(ast.Name(name, ast.Load()), at) for name in ("__class__", arguments[0].arg)]
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
         """An f-string: run-time values in it have no text yet."""

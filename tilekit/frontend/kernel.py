@@ -14,13 +14,13 @@ from tilekit.errors import KernelTypeError, Location, TilekitError
 from tilekit.forks import Lock
 from tilekit.frontend.captures import Captures
 from tilekit.frontend.guards import Guards, Reads
-from tilekit.frontend.messages import suggestion
 from tilekit.frontend.module_options import declare
 from tilekit.frontend.outer_names import captures_of
 from tilekit.frontend.overloads import Func
 from tilekit.frontend.source import keep_source, read_source
 from tilekit.frontend.trace import trace
 from tilekit.ir.annotations import ArrayAnnotation
+from tilekit.ir.attributes import suggestion
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.ir.operands import describe
@@ -35,6 +35,19 @@ KERNEL_OPTIONS = (
 )  # fmt: skip
 
 
+class Forms(dict[Any, Any]):
+    """The compiled forms of one kernel by specialisation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[Any, Any] = {}
+        """What the runtime keeps of earlier launches; it goes when the forms go."""
+
+    def clear(self) -> None:
+        super().clear()
+        self.known.clear()
+
+
 class Kernel:
     """A function that runs once for each block or point of a launch; made by ``@tk.kernel``."""
 
@@ -43,8 +56,8 @@ class Kernel:
         self.options = dict(options)
         self.key = options.get("name") or function.__name__
         self.parameters = parse_parameters(function, "kernel", variables, functools.partial(_parameter, function))
-        self.cache: dict[Any, Any] = {}
-        """Compiled forms by specialisation; filled by the runtime."""
+        self.cache = Forms()
+        """Filled by the runtime."""
         self.launch_plan: Any = None
         """What the runtime has looked up about the parameters."""
         self.lock = Lock()

@@ -9,7 +9,7 @@ from tilekit.frontend.sameness import BoundTile, bound, same
 from tilekit.frontend.syntax import RESULT
 from tilekit.ir.core import Const, Value
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile, wrap
-from tilekit.ir.operands import common_dtype, constant, convert_constant, describe
+from tilekit.ir.operands import as_literal, common_dtype, constant, convert_constant, describe
 from tilekit.ir.types import ArrayType, ScalarType, TileType
 
 
@@ -50,7 +50,7 @@ def numeric_operand(value: Any, wanted: ScalarType) -> Any:
         return OPERATORS["cast"](value, wanted.dtype).datum
     found = constant(value)
     assert found is not None
-    return found if found.type == wanted else Const(wanted, convert_constant(found, wanted.dtype, "merge").value)
+    return as_literal(found) if found.type == wanted else Const(wanted, convert_constant(found, wanted.dtype, "").value)
 
 
 def merged_type(values: list[Any]) -> ScalarType:

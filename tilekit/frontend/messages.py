@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import difflib
 import linecache
 import re
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ from tilekit.errors import (
     TilekitError,
 )
 from tilekit.frontend.source import locate_error, parse_text
-from tilekit.ir.handles import Array, Scalar, Tile
+from tilekit.ir.attributes import suggestion
 from tilekit.ir.operands import describe
 
 _TRANSLATED: dict[type[BaseException], type[TilekitError]] = {
@@ -54,6 +53,8 @@ def translate(
     ``dropped`` says of variables why they lost their value; ``kernel`` is where the kernel stands.
     """
     place = locate_error(error.__traceback__) or kernel
+    if isinstance(error, AttributeError) and place is not None:
+        place = _narrowed(place, error.name)
     if isinstance(error, TilekitError):
         error.at(place)
         name_operands(error)
@@ -63,8 +64,6 @@ def translate(
     found = next((_TRANSLATED[kind] for kind in type(error).__mro__ if kind in _TRANSLATED), None)
     if found is None or place is None:
         return error
-    if isinstance(error, AttributeError):
-        place = _narrowed(place, error.name)
     return found(_message(error, place, dropped or {}), place)
 
 
@@ -255,23 +254,12 @@ def _local_names(function: ast.AST | None) -> Iterator[str]:
             yield node.id
 
 
-def suggestion(name: str, known: Any) -> str:
-    """``; did you mean `x`?``, where one of the known names is close."""
-    close = difflib.get_close_matches(name, [n for n in known if not n.startswith("_")], 1)
-    return f"; did you mean `{close[0]}`?" if close else ""
-
-
 def _attribute_message(error: AttributeError) -> str:
     holder = error.obj
     public = [name for name in dir(holder) if not name.startswith("_")]
     if isinstance(holder, ModuleType):
         return f"module {holder.__name__!r} has no attribute {error.name!r}{suggestion(error.name or '', public)}"
-    if not isinstance(holder, Scalar | Tile | Array):
-        return f"{describe(holder)} has no attribute {error.name!r}{suggestion(error.name or '', public)}"
-    offered = {Tile: "shape, dtype, ndim, size and T", Array: "shape, dtype and ndim"}
-    kinds = [text for kind, text in offered.items() if isinstance(holder, kind)]
-    hint = suggestion(error.name or "", public) or (f"; it has {kinds[0]}" if kinds else "")
-    return f"{describe(holder)} has no attribute {error.name!r}{hint}"
+    return f"{describe(holder)} has no attribute {error.name!r}{suggestion(error.name or '', public)}"
 
 
 # Python's own errors.
@@ -321,4 +309,4 @@ def _subject(node: ast.AST | None) -> str:
     return ast.unparse(node.func) if isinstance(node, ast.Call) else "this"
 
 
-__all__ = ["function_at", "name_operands", "node_at", "suggestion", "translate"]
+__all__ = ["function_at", "name_operands", "node_at", "translate"]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilekit.errors import KernelTypeError, KernelValueError
-from tilekit.frontend.merge import number_type, numeric_operand
+from tilekit.frontend.merge import merged_type, number_type, numeric_operand
 from tilekit.ir.context import Builder, Concrete, active, fail
 from tilekit.ir.handles import OPERATORS, Scalar
 from tilekit.ir.operands import common_dtype, describe
-from tilekit.ir.types import ScalarType, int32, int64
+from tilekit.ir.types import DType, ScalarType, int32, int64
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,8 @@ class Range:
     start: Any
     stop: Any
     step: Any
+    mirrored: bool = False
+    """Whether run-time bounds are gone through from the last index to the first."""
 
     @property
     def constant(self) -> range | None:
@@ -57,7 +59,31 @@ class Range:
                     "reversed() of a range with run-time bounds needs the step 1 or -1; write its bounds out"
                 )
             )
-        return Range(self.stop - self.step, self.start - self.step, -self.step)
+        return replace(self, mirrored=not self.mirrored)
+
+    def at(self, index: Any) -> Any:
+        """The index that an iteration gets, where ``index`` counts upwards or downwards as the bounds say.
+
+        Bounds of the opposite order might not fit the dtype; these sums may wrap on the way, and come out right.
+        """
+        if not self.mirrored:
+            return index
+        start, stop, step = self.bounds()
+        return start + (stop - step) - index
+
+    def bounds(self) -> tuple[Any, Any, Any]:
+        """The bounds for arithmetic: the first in the index's dtype, but an int32 literal stays one."""
+        operands = range_operands(self)
+        wanted = operands[0].type
+        if wanted.dtype == int32:
+            return self.start, self.stop, self.step
+        start = wanted.dtype.numpy.type(self.start) if isinstance(self.start, int) else self.start
+        return start, self.stop, self.step
+
+    def index_type(self, literal: bool) -> ScalarType:
+        """The type of the index; ``literal`` where one of literal bounds is a literal itself."""
+        found: ScalarType = range_operands(self)[0].type
+        return merged_type([self.start, self.step]) if literal and found.dtype == int32 else found
 
 
 def make_range(*bounds: Any) -> Range:
@@ -88,7 +114,16 @@ def range_operands(items: Range) -> list[Any]:
     wanted = common_dtype({name: number_type(bound) for name, bound in bounds.items()}, "range()")
     if wanted.dtype == int32 and any(isinstance(b, int) and not -(2**31) <= b < 2**31 for b in bounds.values()):
         wanted = ScalarType(int64)
+    for name, bound in bounds.items():
+        if isinstance(bound, int) and not fits_integer(bound, wanted.dtype):
+            raise fail(KernelValueError(f"range(): the {name} {bound} does not fit {wanted.dtype.name}"))
     return [numeric_operand(bound, wanted) for bound in bounds.values()]
+
+
+def fits_integer(value: int, dtype: DType) -> bool:
+    """Whether an integer dtype holds a value."""
+    low, high = (-(1 << dtype.bits - 1), 1 << dtype.bits - 1) if dtype.kind == "i" else (0, 1 << dtype.bits)
+    return low <= value < high
 
 
 OPERATORS["call.range"] = make_range

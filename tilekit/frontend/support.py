@@ -323,7 +323,7 @@ def _for_range(
     loop = Loop(names, body, runs=bool(items.constant), site=site)
 
     def iteration(lead: list[Any]) -> list[Any]:
-        body(Scalar(lead[0]))
+        body(items.at(Scalar(lead[0])))
         return []
 
     block, inits, slots = loop.trace(iteration, [start])
@@ -333,8 +333,8 @@ def _for_range(
 
 def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any], site: Site | None = None) -> None:
     """A range loop that a ``break`` or ``return`` may leave: a ``while`` that carries the index."""
-    last, step = items.stop, items.step
-    __index: Any = items.start
+    start, last, step = items.bounds()
+    __index: Any = start
     before: Any = None
 
     def ahead(a: Any, b: Any) -> Any:
@@ -353,7 +353,7 @@ def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any], 
 
     def iteration() -> None:
         nonlocal __index, before
-        body(__index)
+        body(items.at(__index))
         before = __index
         __index = OPERATORS["+"](__index, step)
 

@@ -39,11 +39,13 @@ from tilekit.ir.operands import (
     Kind,
     accepts,
     allows_none,
+    as_literal,
     check_weak,
     common_dtype,
     constant,
     convert_constant,
     describe,
+    describe_for_tile,
     index_operand,
     kind_of,
     misuse,
@@ -204,7 +206,8 @@ class Builtin(Properties):
         if Array in accepted and active() is None and isinstance(value, np.ndarray):
             return operand_of(value, what)
         wanted = " or ".join({Tile: "a tile", Scalar: "a number", Array: "an array"}[kind] for kind in accepted)
-        raise KernelTypeError(f"{what} must be {wanted}, got {describe(value)}")
+        shown = describe_for_tile(value) if Tile in accepted else describe(value)
+        raise KernelTypeError(f"{what} must be {wanted}, got {shown}")
 
     def _coerce(self, operands: dict[str, Any], attrs: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
         wanted: dict[str, Any] = {}
@@ -225,7 +228,9 @@ class Builtin(Properties):
             return operand
         type = operand.type
         if isinstance(operand, Const):
-            return operand if type == wanted else convert_constant(operand, wanted.dtype, self.spelled)
+            if type == wanted:
+                return as_literal(operand, self.spelled)
+            return convert_constant(operand, wanted.dtype, self.spelled)
         if type.dtype == wanted.dtype or isinstance(type, TileType):
             return operand
         return operand_of(handles.OPERATORS["cast"](wrap(operand), wanted.dtype), name)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.errors import KernelIndexError, KernelNameError, KernelTypeError, Location, UninitializedError
+from tilekit.ir.attributes import Attributes
 from tilekit.ir.context import Builder, Concrete, Datum, active, fail, together
 from tilekit.ir.operators import OPERATORS as OPERATORS, Arithmetic
 from tilekit.ir.types import ArrayType, ScalarType, TileType, Type
@@ -29,7 +30,7 @@ _NO_NUMBER = (
 _NO_TEXT = "has no text while the kernel is compiled; print(...) takes run-time values as arguments"
 
 
-class Scalar(Arithmetic):
+class Scalar(Arithmetic, Attributes):
     """A number inside a kernel."""
 
     __slots__ = ("datum",)
@@ -77,10 +78,11 @@ class Scalar(Arithmetic):
         return format(self._known(_NO_TEXT), spec)
 
 
-class Array:
+class Array(Attributes):
     """An array inside a kernel: a parameter, or ``a[i]`` of one with more dimensions."""
 
     __slots__ = ("datum", "name")
+    offered = "shape, dtype and ndim"
     __hash__ = object.__hash__
 
     def __init__(self, datum: Datum, name: str = "") -> None:
@@ -126,12 +128,13 @@ class Dead(Concrete):
     __slots__ = ()
 
 
-class Tile(Arithmetic):
+class Tile(Arithmetic, Attributes):
     """A tile inside a kernel: storage of its own (a base), or a view of another tile."""
 
     __slots__ = (
         "__weakref__", "_datum", "_map", "_offset", "_repeats", "_twins", "base", "made_at", "stale", "written",
     )  # fmt: skip
+    offered = "shape, dtype, ndim, size and T"
 
     def __init__(self, datum: Datum, written: bool = True) -> None:
         self._datum: Datum = datum

@@ -153,8 +153,12 @@ def describe(value: Any) -> str:
         return with_article(value.dtype.name)
     if isinstance(value, Tile | Array):
         return with_article(str(value.type))
-    if isinstance(value, list | dict | np.ndarray) or hasattr(value, "__array_interface__"):
-        return f"a captured {type(value).__name__}; pass it to the kernel as an argument instead"
+    if isinstance(value, np.generic):
+        return f"{value} ({with_article(type(value).__name__)})"
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "a dict"
+    if _is_host_array(value):
+        return _host_array(value) + ("; pass it to the kernel as an argument instead" if _in_kernel() else "")
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
     if value is None or isinstance(value, DType):
@@ -165,6 +169,30 @@ def describe(value: Any) -> str:
     if name is not None:
         return f"the {'class' if isinstance(value, type) else type(value).__name__.lower()} {name}"
     return f"an object of class {type(value).__name__}"
+
+
+def describe_for_tile(value: Any) -> str:
+    """What was given where a tile is wanted, and how to make one of an array."""
+    found = describe(value)
+    if _in_kernel() or not _is_host_array(value) or not 1 <= value.ndim <= 4:
+        return found
+    shape = value.shape[0] if value.ndim == 1 else tuple(value.shape)
+    return f"{found}; load a tile of it with tk.tile_load(a, shape={shape})"
+
+
+def _in_kernel() -> bool:
+    context = active()
+    return context is not None and context.location() is not None
+
+
+def _is_host_array(value: Any) -> bool:
+    """Whether a value is an array of the host: NumPy's, or one that shows its memory as NumPy's do."""
+    return not isinstance(value, np.generic) and hasattr(value, "__array_interface__")
+
+
+def _host_array(value: Any) -> str:
+    kind = "a NumPy array" if isinstance(value, np.ndarray) else with_article(type(value).__name__)
+    return f"{kind} of shape {tuple(value.shape)}"
 
 
 def with_article(name: str) -> str:
@@ -280,6 +308,17 @@ def _cast_text(name: str, given: Any, wanted: Any) -> str:
     return f"tk.tile_astype({marked(name)}, {dtype})" if isinstance(given, TileType) else f"{dtype}({marked(name)})"
 
 
+def as_literal(given: Const, where: str = "") -> Const:
+    """A constant that takes no other dtype: an integer literal is an int32 at run time.
+
+    Raises:
+        KernelValueError: it does not fit.
+    """
+    if given.type.weak:
+        convert_constant(given, given.type.dtype, where)
+    return given
+
+
 def convert_constant(given: Const, dtype: DType, where: str) -> Const:
     """A constant in another dtype, exactly where that is an integer.
 
@@ -290,7 +329,9 @@ def convert_constant(given: Const, dtype: DType, where: str) -> Const:
     if dtype.is_integer:
         low, high = (-(1 << dtype.bits - 1), 1 << dtype.bits - 1) if dtype.kind == "i" else (0, 1 << dtype.bits)
         if not low <= int(value) < high:
-            raise KernelValueError(f"{where}: the constant {value} does not fit {dtype.name}")
+            lead = f"{where}: " if where else ""
+            wider = f"; write tk.int64({value})" if dtype == int32 and -(2**63) <= int(value) < 2**63 else ""
+            raise KernelValueError(f"{lead}the constant {value} does not fit {dtype.name}{wider}")
         return Const(ScalarType(dtype), int(value))
     if dtype.kind == "b":
         return Const(BOOL, bool(value))

@@ -14,6 +14,9 @@ class Dim:
 
     axis: int
 
+    def __str__(self) -> str:
+        return f"dim[{self.axis}]"
+
 
 @dataclass(frozen=True)
 class Extent:
@@ -21,6 +24,9 @@ class Extent:
 
     param: str
     axis: int
+
+    def __str__(self) -> str:
+        return f"{self.param}.shape[{self.axis}]"
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,9 @@ class CeilDiv:
     a: Size
     b: Size
 
+    def __str__(self) -> str:
+        return f"ceil({self.a} / {self.b})"
+
 
 @dataclass(frozen=True)
 class Product:
@@ -37,6 +46,9 @@ class Product:
 
     a: Size
     b: Size
+
+    def __str__(self) -> str:
+        return f"{self.a} * {self.b}"
 
 
 Size = int | Dim | Extent | CeilDiv | Product

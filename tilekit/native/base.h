@@ -110,9 +110,9 @@ template <class A, class B> struct conditional<false, A, B> { typedef B type; };
 template <bool C, class A, class B> using conditional_t = typename conditional<C, A, B>::type;
 
 // The threads that execute a cooperative function together; every type of team has these members. Element loops are
-// written `for (int e = team.rank(); e < n; e += team.size())`; on the CPU a team is one thread and sync() does nothing.
-// `threads` is the size where the compiler knows it, else 0; `alone` says that there is one thread. On CUDA the size is
-// a multiple of 32 and ranks start at a warp's first thread.
+// written `for (int e = team.rank(); e < n; e += team.size())`. `threads` is the size where the compiler knows it, else 0;
+// `alone` says that there is one thread, as on the CPU, where sync() does nothing. On CUDA the size is a multiple of 32
+// and ranks start at a warp's first thread.
 #ifdef TK_CUDA
 struct Team {
     static constexpr bool alone = false;
@@ -168,7 +168,7 @@ struct Error {
     i32 lane;
     i32 claimed;
 };
-enum ErrorKind { kNoError = 0, kIndexError = 1, kAssertionError = 2, kValueError = 4 };
+enum ErrorKind { kNoError = 0, kIndexError = 1, kAssertionError = 2, kValueError = 3 };
 
 // True for exactly one caller per error record: the one that may fill it.
 TK_FN bool claim(Error* err)

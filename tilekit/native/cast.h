@@ -62,7 +62,7 @@ template <class T, class F> TK_FN T float_to_int(F x)
 // The value in the type its arithmetic is done in: f16 and bf16 as f32, integers wrapped unsigned.
 template <class T> TK_FN compute_t<T> widen(T x)
 {
-    if constexpr (is_half<T>) return to_f32(x);
+    if constexpr (is_half<T>) return to_f32_number(x);
     else return (compute_t<T>)x;
 }
 // A result of arithmetic brought back to T: rounded once, wrapped, or for bool `!= 0`.

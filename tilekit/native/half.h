@@ -43,13 +43,28 @@ TK_FN u16 f16_bits_from_f32(f32 x)
     return (u16)(magnitude > 0x7f800000u ? 0x7e00u : result);
 }
 
-// x exactly.
-TK_FN f32 to_f32(f16 x)
+// x exactly, but which NaN a NaN becomes is not told: for arithmetic, which forgets it anyway.
+TK_FN f32 to_f32_number(f16 x)
 {
-#if TK_HALF_NATIVE
+#if defined(TK_CUDA)
+    f32 r;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x.bits));
+    return r;
+#elif TK_HALF_NATIVE
     return (f32)bit_cast<_Float16>(x.bits);
 #else
     return f16_bits_to_f32(x.bits);
+#endif
+}
+// x exactly.
+TK_FN f32 to_f32(f16 x)
+{
+    const f32 r = to_f32_number(x);
+#if defined(TK_CUDA)
+    const u32 nan = (u32)(x.bits & 0x8000u) << 16 | (u32)(x.bits & 0x7fffu) << 13 | 0x7fc00000u;
+    return r != r ? bit_cast<f32>(nan) : r;
+#else
+    return r;
 #endif
 }
 TK_FN f32 to_f32(bf16 x)
@@ -57,13 +72,25 @@ TK_FN f32 to_f32(bf16 x)
     const u32 bits = (u32)x.bits << 16;
     return bit_cast<f32>(bits | ((bits & 0x7fffffffu) > 0x7f800000u ? 0x00400000u : 0u));
 }
+TK_FN f32 to_f32_number(bf16 x)
+{
+#if defined(TK_CUDA)
+    return bit_cast<f32>((u32)x.bits << 16);
+#else
+    return to_f32(x);
+#endif
+}
 TK_FN f64 to_f64(f16 x) { return (f64)to_f32(x); }
 TK_FN f64 to_f64(bf16 x) { return (f64)to_f32(x); }
 
 // The f16 nearest to x.
 TK_FN f16 to_f16(f32 x)
 {
-#if TK_HALF_NATIVE
+#if defined(TK_CUDA)
+    u16 bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return f16{(u16)(x != x ? 0x7e00u : bits)};
+#elif TK_HALF_NATIVE
     const u16 bits = bit_cast<u16>((_Float16)x);
     return f16{(u16)(x != x ? 0x7e00u : bits)};
 #else
@@ -74,8 +101,13 @@ TK_FN f16 to_f16(f32 x)
 // The bf16 nearest to x.
 TK_FN bf16 to_bf16(f32 x)
 {
+#if defined(TK_CUDA) && __CUDA_ARCH__ >= 800
+    u16 rounded;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded) : "f"(x));
+#else
     const u32 bits = bit_cast<u32>(x);
     const u32 rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+#endif
     return bf16{(u16)(x != x ? 0x7fc0u : rounded)};
 }
 

@@ -5,7 +5,8 @@
 
 namespace tk {
 
-// Calls back into Python with the operands of one print or assert; `site` numbers the place in the kernel.
+// Calls back into Python with the operands of one print or assert; `site` numbers the place in the kernel. On CUDA the
+// host reads a tk::Mailbox instead, whose address stands in its place.
 typedef void (*Report)(i32 site, i64 block, const void* values);
 
 struct Launch {
@@ -35,12 +36,36 @@ struct FloatState {
 #endif
 };
 
+// block / extent, and what is left of it. CUDA divides 64-bit numbers slowly, and hardly any grid needs them.
+TK_FN i64 divide_grid(i64 block, i64 extent, i64& left)
+{
+#ifdef TK_CUDA
+    if (((u64)block | (u64)extent) >> 32 == 0) {
+        const u32 quotient = (u32)block / (u32)extent;
+        left = (i64)((u32)block - quotient * (u32)extent);
+        return (i64)quotient;
+    }
+#endif
+    left = block % extent;
+    return block / extent;
+}
 // Coordinate `axis` of a block or point, counted row by row.
 TK_FN i64 coordinate(const Launch& launch, i64 block, int axis)
 {
-    i64 rest = block;
-    for (int d = launch.ndim - 1; d > axis; --d) rest /= launch.dim[d];
-    return rest % launch.dim[axis];
+    i64 rest = block, at = 0;
+    for (int d = launch.ndim - 1; d >= axis; --d) rest = divide_grid(rest, launch.dim[d], at);
+    return at;
+}
+// All of them, for a grid of ND axes.
+template <int ND> TK_FN void coordinates(const Launch& launch, i64 block, i32 (&at)[ND])
+{
+    i64 rest = block, left;
+    TK_UNROLL
+    for (int d = ND - 1; d > 0; --d) {
+        rest = divide_grid(rest, launch.dim[d], left);
+        at[d] = (i32)left;
+    }
+    at[0] = (i32)rest;
 }
 
 // How many points or blocks the grid has.

@@ -110,8 +110,8 @@ TK_FN f32 atan2(f32 y, f32 x) { return (f32)atan2((f64)y, (f64)x); }
 
 // f16 and bf16: computed in f32 and rounded once more.
 #define TK_HALF_BY_F32(name) \
-    TK_FN f16 name(f16 x) { return to_f16(name(to_f32(x))); } \
-    TK_FN bf16 name(bf16 x) { return to_bf16(name(to_f32(x))); }
+    TK_FN f16 name(f16 x) { return to_f16(name(to_f32_number(x))); } \
+    TK_FN bf16 name(bf16 x) { return to_bf16(name(to_f32_number(x))); }
 TK_HALF_BY_F32(exp) TK_HALF_BY_F32(exp2) TK_HALF_BY_F32(log) TK_HALF_BY_F32(log2) TK_HALF_BY_F32(log10)
 TK_HALF_BY_F32(log1p) TK_HALF_BY_F32(expm1) TK_HALF_BY_F32(sqrt) TK_HALF_BY_F32(rsqrt) TK_HALF_BY_F32(cbrt)
 TK_HALF_BY_F32(sin) TK_HALF_BY_F32(cos) TK_HALF_BY_F32(tan) TK_HALF_BY_F32(asin) TK_HALF_BY_F32(acos)
@@ -121,8 +121,8 @@ TK_HALF_BY_F32(ceil) TK_HALF_BY_F32(trunc) TK_HALF_BY_F32(rint) TK_HALF_BY_F32(r
 TK_HALF_BY_F32(degrees) TK_HALF_BY_F32(radians)
 #undef TK_HALF_BY_F32
 #define TK_HALF_BY_F32_2(name) \
-    TK_FN f16 name(f16 x, f16 y) { return to_f16(name(to_f32(x), to_f32(y))); } \
-    TK_FN bf16 name(bf16 x, bf16 y) { return to_bf16(name(to_f32(x), to_f32(y))); }
+    TK_FN f16 name(f16 x, f16 y) { return to_f16(name(to_f32_number(x), to_f32_number(y))); } \
+    TK_FN bf16 name(bf16 x, bf16 y) { return to_bf16(name(to_f32_number(x), to_f32_number(y))); }
 TK_HALF_BY_F32_2(pow) TK_HALF_BY_F32_2(atan2)
 #undef TK_HALF_BY_F32_2
 

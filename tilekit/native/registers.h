@@ -1,6 +1,6 @@
 // Tiles held by the threads of a block in registers. Of N elements, counted row by row, thread `rank` of Threads holds
-// number ((i * Threads + rank) * V + v) in its register i * V + v: runs of V, so that neighbouring threads read and write
-// neighbouring packs of memory. Registers beyond the tile hold zero when loaded and are never stored.
+// number ((i * Threads + rank) * V + v) in its register i * V + v: runs of V, so that neighbouring threads read and
+// write neighbouring packs of memory. Registers beyond the tile hold zero when loaded and are never stored.
 #ifndef TILEKIT_NATIVE_REGISTERS_H
 #define TILEKIT_NATIVE_REGISTERS_H
 #include "tile_team.h"
@@ -16,7 +16,10 @@ template <int Threads> TK_FN bool is_held(int i, int rank, int count)
     return (i + 1) * Threads <= count || i * Threads + rank < count;
 }
 // The number of the element in register j of a thread.
-template <int Threads, int V> TK_FN int register_element(int rank, int j) { return (j / V * Threads + rank) * V + j % V; }
+template <int Threads, int V> TK_FN int register_element(int rank, int j)
+{
+    return (j / V * Threads + rank) * V + j % V;
+}
 
 // r = the elements of a tile under an array, zero where that is outside of it; as load().
 template <class T, int Threads, int V, int... Dims>

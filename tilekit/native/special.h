@@ -57,10 +57,10 @@ TK_FN f64 erfcinv(f64 y)
 
 TK_FN f32 erfinv(f32 x) { return (f32)erfinv((f64)x); }
 TK_FN f32 erfcinv(f32 x) { return (f32)erfcinv((f64)x); }
-TK_FN f16 erfinv(f16 x) { return to_f16(erfinv(to_f32(x))); }
-TK_FN bf16 erfinv(bf16 x) { return to_bf16(erfinv(to_f32(x))); }
-TK_FN f16 erfcinv(f16 x) { return to_f16(erfcinv(to_f32(x))); }
-TK_FN bf16 erfcinv(bf16 x) { return to_bf16(erfcinv(to_f32(x))); }
+TK_FN f16 erfinv(f16 x) { return to_f16(erfinv(to_f32_number(x))); }
+TK_FN bf16 erfinv(bf16 x) { return to_bf16(erfinv(to_f32_number(x))); }
+TK_FN f16 erfcinv(f16 x) { return to_f16(erfcinv(to_f32_number(x))); }
+TK_FN bf16 erfcinv(bf16 x) { return to_bf16(erfcinv(to_f32_number(x))); }
 
 }  // namespace tk
 #endif

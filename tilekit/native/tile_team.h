@@ -7,12 +7,12 @@
 
 namespace tk {
 
-// How many packs a thread has in flight: what falls to it, but not so many that they cost registers without need.
-constexpr int kInFlight = 8;
-TK_CONSTANT int in_flight(int count, int threads)
+// How many runs a thread has in flight: what falls to it, but no more packs than pay, and fewer single elements, whose
+// addresses are more code.
+TK_CONSTANT int in_flight(int count, int threads, bool packs)
 {
-    const int each = threads ? (count + threads - 1) / threads : kInFlight / 2;
-    return each < kInFlight ? each : kInFlight;
+    const int most = packs ? 8 : 4, each = threads ? (count + threads - 1) / threads : 4;
+    return each < most ? each : most;
 }
 
 // Whether batches of so many for each thread use up `count` without rest.
@@ -28,12 +28,13 @@ template <int V, bool Swapped, int... Dims> struct Runs {
     // The indices of the first element of run number e.
     static TK_METHOD void find(int e, int (&at)[rank])
     {
+        u32 rest = (u32)e;
         TK_UNROLL
         for (int i = rank - 1; i >= 0; --i) {
             const int x = !Swapped || i < rank - 2 ? i : 2 * rank - 3 - i;
-            const int extent = x == rank - 1 ? S::dim(x) / V : S::dim(x);
-            at[x] = i ? e % extent : e;
-            e /= extent;
+            const u32 extent = (u32)(x == rank - 1 ? S::dim(x) / V : S::dim(x));
+            at[x] = (int)(i ? rest % extent : rest);
+            rest /= extent;
         }
         at[rank - 1] *= V;
     }
@@ -54,7 +55,7 @@ template <int V, bool Swapped, int... Dims> struct Runs {
         for (int x = 0; x < rank; ++x) {
             ok = ok && (u32)(at[x] - w.range[x].lo) < (u32)(w.range[x].hi - w.range[x].lo);
             const i64 step = V > 1 && x == rank - 1 ? (i64)sizeof(T) : w.stride[x];
-            address += (u64)(i64)at[x] * (u64)step;
+            address += (u64)(u32)at[x] * (u64)step;
         }
         return w.whole || ok;
     }
@@ -89,7 +90,7 @@ TK_FN void load_runs(TM team, T* dst, const i64 (&stride)[sizeof...(Dims)], cons
 {
     typedef Runs<V, Swapped, Dims...> R;
     typedef Pack<V * (int)sizeof(T)> P;
-    constexpr int batch = in_flight(R::count, TM::threads);
+    constexpr int batch = in_flight(R::count, TM::threads, V > 1);
     constexpr bool even = comes_out_even<TM>(R::count, batch);
     TK_UNROLL_BY(1)
     for (int first = team.rank(); first < R::count; first += batch * team.size()) {
@@ -115,7 +116,7 @@ TK_FN void store_runs(TM team, const T* src, const i64 (&stride)[sizeof...(Dims)
 {
     typedef Runs<V, Swapped, Dims...> R;
     typedef Pack<V * (int)sizeof(T)> P;
-    constexpr int batch = in_flight(R::count, TM::threads);
+    constexpr int batch = in_flight(R::count, TM::threads, V > 1);
     constexpr bool even = comes_out_even<TM>(R::count, batch);
     TK_UNROLL_BY(1)
     for (int first = team.rank(); first < R::count; first += batch * team.size()) {

@@ -180,13 +180,17 @@ def _number(parameter: Parameter, value: Any, entries: list[Entry], values: list
         if dtype is None:
             raise KernelTypeError(f"expects a number or an array, got {value!r} of type {type(value).__name__}")
     entries.append(dtype.name)
+    values.append(number_of(value, dtype))
+
+
+def number_of(value: Any, dtype: DType) -> Any:
+    """A number as ``struct`` packs it; raises as :func:`scalar_value`."""
     kind = type(value)
     if (kind is float and dtype.bits >= 32 and -_LARGEST <= value <= _LARGEST and dtype.is_float) or (
         kind is int and dtype.kind == "i" and dtype.bits >= 32 and -(2**31) <= value < 2**31
     ):
-        values.append(value)
-    else:
-        values.append(scalar_value(value, dtype))
+        return value
+    return scalar_value(value, dtype)
 
 
 def scalar_value(value: Any, dtype: DType) -> Any:

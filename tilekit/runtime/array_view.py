@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.codegen.target import ArrayClass
 from tilekit.ir.types import DType
 
 _ALIGNMENT = 16
@@ -196,6 +197,12 @@ def alignment_class(view: ArrayView) -> AlignmentClass:
         (1, (), True, False)
     """
     return _alignment_classes(view.shape, view.strides, view.dtype.bits >> 3)[view.pointer % _ALIGNMENT == 0]
+
+
+def array_class(found: AlignmentClass, ndim: int) -> ArrayClass:
+    """What a kernel may assume of an array, from what was found of it."""
+    unit, zeros, aligned, wide = found
+    return ArrayClass(unit, aligned, tuple(axis in zeros for axis in range(ndim)), wide)
 
 
 @lru_cache(maxsize=4096)

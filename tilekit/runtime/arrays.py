@@ -29,7 +29,13 @@ __all__ = ["AlignmentClass", "ArrayView", "alignment_class", "byte_range", "over
 
 Converter = Callable[[Any], ArrayView]
 
+Reader = tuple[str, str]
+"""For launches like an earlier one: Python code that gives the address of the array ``{0}``, and code that gives
+whatever else a converter asks of it."""
+Family = tuple[Converter, Reader]
 _converters: dict[type, Converter] = {}
+readers: dict[type, Reader | None] = dict.fromkeys((int, float, bool, type(None), *np.sctypeDict.values()))
+"""By the types of arguments; None for numbers, and for what is left out."""
 library_of: dict[type, str] = {}
 """The library of each type of array seen so far: ``"torch"``, ``"cupy"`` or ``"warp"``."""
 _warp_dtypes: dict[Any, DType] = {}
@@ -65,11 +71,13 @@ def _find_converter(array: Any) -> Converter:
         return _unchanged
     if isinstance(array, np.ma.MaskedArray):
         raise KernelTypeError("a masked array has elements without a value; pass array.filled(value)")
-    convert: Converter | None = _from_numpy if isinstance(array, np.ndarray) else None
+    convert: Converter | None = None
+    if isinstance(array, np.ndarray):
+        convert, readers[kind] = _from_numpy, _NUMPY
     for base in kind.__mro__:
         make = _FAMILIES.get((base.__module__.partition(".")[0], base.__name__))
         if make is not None and convert is None:
-            convert = make()
+            convert, readers[kind] = make()
             library_of[kind] = base.__module__.partition(".")[0]
     if convert is None:
         _refuse(array)
@@ -181,16 +189,19 @@ def _fast_pointer() -> Callable[[np.ndarray[Any, Any]], int]:
     return _pointer_by_layout if same else _pointer_by_interface
 
 
-_pointer = _fast_pointer()
+address_of = _fast_pointer()
 
 
 def _from_numpy(array: np.ndarray[Any, Any]) -> ArrayView:
     dtype = _numpy_dtypes.get(array.dtype) or _dtype(array.dtype, _numpy_dtypes)
-    return _checked(_pointer(array), array.shape, array.strides, dtype, "cpu", not array.flags.writeable, array)
+    return _checked(address_of(array), array.shape, array.strides, dtype, "cpu", not array.flags.writeable, array)
 
 
-def _warp_converter() -> Converter:
-    return _from_warp
+_NUMPY = ("address_of({0})", "{0}.shape, {0}.strides, {0}.dtype, {0}.flags.writeable")
+
+
+def _warp_family() -> Family:
+    return _from_warp, ("{0}.ptr", "{0}.shape, {0}.strides, {0}.dtype, {0}.device.alias")
 
 
 def _from_warp(array: Any) -> ArrayView:
@@ -208,7 +219,7 @@ def _from_warp(array: Any) -> ArrayView:
     return _checked(array.ptr or 0, array.shape, array.strides, dtype, name, False, array)
 
 
-def _torch_converter() -> Converter:
+def _torch_family() -> Family:
     import torch
 
     strided = torch.strided
@@ -232,7 +243,9 @@ def _torch_converter() -> Converter:
         scaled = tuple([step * size for step in steps])
         return _checked(pointer, tuple(tensor.shape), scaled, dtype, device, False, tensor)
 
-    return from_torch
+    # Where the layout is not strided, one of these raises.
+    layout = "{0}.shape, {0}.stride(), {0}.dtype, {0}.device, {0}.is_neg()"
+    return from_torch, ("{0}.data_ptr()", layout)
 
 
 def _refuse_tensor(tensor: Any) -> None:
@@ -248,8 +261,8 @@ def _torch_device(device: Any) -> str:
     return name
 
 
-def _cupy_converter() -> Converter:
-    return _from_cupy
+def _cupy_family() -> Family:
+    return _from_cupy, ("{0}.data.ptr", "{0}.shape, {0}.strides, {0}.dtype, {0}.device.id")
 
 
 def _from_cupy(array: Any) -> ArrayView:
@@ -257,10 +270,10 @@ def _from_cupy(array: Any) -> ArrayView:
     return _checked(array.data.ptr, array.shape, array.strides, dtype, f"cuda:{array.device.id}", False, array)
 
 
-_FAMILIES: dict[tuple[str, str], Callable[[], Converter]] = {
-    ("warp", "array"): _warp_converter,
-    ("torch", "Tensor"): _torch_converter,
-    ("cupy", "ndarray"): _cupy_converter,
+_FAMILIES: dict[tuple[str, str], Callable[[], Family]] = {
+    ("warp", "array"): _warp_family,
+    ("torch", "Tensor"): _torch_family,
+    ("cupy", "ndarray"): _cupy_family,
 }
 
 

@@ -30,10 +30,12 @@ from tilekit.passes.uniformity import runs_lanes
 from tilekit.runtime import cache, faults
 from tilekit.runtime.arguments import whole_blocks
 from tilekit.runtime.dump import Dump
-from tilekit.runtime.keys import key_of
+from tilekit.runtime.keys import DIGITS, key_of
 from tilekit.runtime.pool import run_blocks
 from tilekit.runtime.progress import progress
 from tilekit.runtime.toolchain import REMEDY, Toolchain, find_toolchain, library_suffix
+from tilekit.runtime.warm import Again, Like
+from tilekit.runtime.why import reason
 
 NATIVE = Path(__file__).parents[1] / "native"
 _FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H",
@@ -106,22 +108,31 @@ def _header_digest() -> str:
 
 def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bool) -> Path:
     """The shared library of a generated kernel, from the cache or the compiler."""
+    flags = toolchain.flags_of(debug, fast_math)
     key = key_of(
         source=generated.source,
         headers=_header_digest(),
         compiler=toolchain.fingerprint,
-        flags=list(toolchain.flags_of(debug, fast_math)),
+        flags=list(flags),
         tilekit=cache.tilekit_version(),
     )
     name = f"kernel{library_suffix()}"
 
+    describe = {
+        "kernel": generated.function.name,
+        "compiler": f"{toolchain.name} {toolchain.version}",
+        "flags": " ".join(flags),
+        "headers": _header_digest()[:DIGITS],
+        "compiler, flags and processor": toolchain.fingerprint[:DIGITS],
+    }
+
     def compile_into(folder: Path) -> None:
         source = folder / "kernel.cpp"
         source.write_text(generated.source, encoding="utf-8")
-        with progress(f"compiling kernel {generated.function.name!r} with {toolchain.name}"):
+        what = f"compiling kernel {generated.function.name!r} with {toolchain.name}"
+        with progress(what, lambda: reason("cpu", describe)):
             toolchain.compile(source, folder / name, [NATIVE], debug, fast_math)
 
-    describe = {"kernel": generated.function.name, "compiler": f"{toolchain.name} {toolchain.version}"}
     return cache.get_or_build("cpu", key, compile_into, describe) / name
 
 
@@ -146,8 +157,7 @@ class CpuKernel:
 
     def run(self, values: Sequence[Any], grid: tuple[int, ...], blocks: int) -> None:
         """Run ``blocks`` blocks over ``grid``; ``values`` are pointers, shapes, strides and numbers in order."""
-        if self._gathers:
-            blocks = whole_blocks(self.generated.function.name, grid, blocks, self.block_dim)
+        blocks = self._blocks(grid, blocks)
         if blocks == 0:
             return
         if self._prints:
@@ -157,6 +167,27 @@ class CpuKernel:
                 self._run(self._packed(grid, report, values), blocks, grid, fault, lambda size: memory)
         else:
             self._run(self._packed(grid, 0, values), blocks, grid, faults.current(), _arena)
+
+    def _blocks(self, grid: tuple[int, ...], points: int) -> int:
+        return whole_blocks(self.generated.function.name, grid, points, self.block_dim) if self._gathers else points
+
+    def again(self, like: Like) -> Again:
+        """Launches that differ in addresses and numbers."""
+        grid, blocks = like.grid, self._blocks(like.grid, like.points)
+        known: tuple[Sequence[int], bytes] = (), b""
+
+        def launch(pointers: Sequence[int], numbers: Sequence[Any], stream: Any) -> None:
+            nonlocal known
+            if self._prints:
+                self.run(like.with_others(pointers, numbers), grid, like.points)
+                return
+            before, data = known
+            if numbers or pointers != before:
+                data = self._packed(grid, 0, like.with_others(pointers, numbers))
+                known = pointers, data
+            self._run(data, blocks, grid, faults.current(), _arena)
+
+        return launch
 
     def _packed(self, grid: tuple[int, ...], report: int, values: Sequence[Any]) -> bytes:
         try:

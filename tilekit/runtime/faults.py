@@ -14,14 +14,13 @@ from tilekit.errors import (
     KernelIndexError,
     KernelValueError,
     TilekitError,
-    UninitializedError,
 )
 
 if TYPE_CHECKING:
     from tilekit.runtime.cpu import Generated
 
 _KINDS: dict[int, type[TilekitError]] = {
-    1: KernelIndexError, 2: KernelAssertionError, 3: UninitializedError, 4: KernelValueError,
+    1: KernelIndexError, 2: KernelAssertionError, 3: KernelValueError,
 }  # fmt: skip
 
 

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from tilekit.config import config
-from tilekit.errors import KernelNotImplementedError, KernelTypeError, KernelValueError
+from tilekit.errors import KernelIndexError, KernelNotImplementedError, KernelTypeError, KernelValueError
 from tilekit.frontend.guards import GuardedForms
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.operands import describe
-from tilekit.ir.types import ArrayType, ScalarType
 from tilekit.runtime.arguments import ByBlockDim, bind, check_written, mark_written, parameters_of
 from tilekit.runtime.array_view import alignment_class
 from tilekit.runtime.arrays import library_of
+from tilekit.runtime.launch_options import options_now
 from tilekit.runtime.placement import place
+from tilekit.runtime.warm import Reading, Warm, read, remember, still_holds
 
 __all__ = ["Launch", "launch", "launch_tiled"]
 
-Types = Mapping[str, ArrayType | ScalarType | None]
 MAX_NDIM = 4
 MAX_POINTS = 2**31 - 1
 MAX_BLOCK_DIM = 1024
@@ -65,57 +63,33 @@ def block_dim_of(block_dim: Any) -> int:
     return found if found > 0 else DEFAULT_BLOCK_DIM
 
 
-class Options:
-    """The options of launches that may change a kernel's code, with the same ``number`` where all are the same."""
-
-    __slots__ = ("number", "values")
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        # Where and on how many threads a kernel runs is asked at every launch.
-        self.values = {name: value for name, value in values.items() if name not in ("device", "num_threads")}
-        self.number = _option_sets.setdefault(tuple(self.values.values()), next(_option_numbers))
-
-
-_options_by_version: dict[int, Options] = {}
-_option_sets: dict[tuple[Any, ...], int] = {}
-_option_numbers = itertools.count()
-
-
-def _options() -> Options:
-    """The options now. A launch asks once, as other threads may change them while it compiles."""
-    found = _options_by_version.get(config.version)
-    if found is None:
-        if len(_options_by_version) > 1000:
-            _options_by_version.clear()
-        version, values = config.snapshot()
-        found = _options_by_version[version] = Options(values)
-    return found
-
-
 def _run(
     kernel: Any, dim: Any, inputs: Any, outputs: Any, device: Any, block_dim: Any, tiled: bool, stream: Any = None
 ) -> None:
     if not isinstance(kernel, Kernel):
         raise _no_kernel(kernel)
-    if type(dim) is int and 0 <= dim <= MAX_POINTS:  # the common case, for speed
-        grid: tuple[int, ...] = (dim,)
-        points = dim
-    else:
-        grid = dims_of(dim)
-        points = math.prod(grid)
-    if type(block_dim) is not int or not 0 < block_dim <= MAX_BLOCK_DIM:
-        block_dim = block_dim_of(block_dim)
+    reading = read(kernel, dim, inputs, outputs, device, block_dim, tiled)
+    if reading is None or type(reading[-1]) is not Warm or not reading[-1].run(reading, stream):
+        _run_anew(kernel, dims_of(dim), inputs, outputs, (device, block_dim_of(block_dim), tiled), stream, reading)
+
+
+How = tuple[Any, int, bool]
+"""The device as it is given, lanes of a block, and whether each point of the grid is a block."""
+
+
+def _run_anew(
+    kernel: Kernel, grid: tuple[int, ...], inputs: Any, outputs: Any, how: How, stream: Any, reading: Reading | None
+) -> None:
+    """The long way of a launch, which checks everything; ``reading`` is what the next one like it is known by."""
+    device, block_dim, tiled = how
+    points = math.prod(grid)
     entries, values, found, views = bind(kernel, inputs, outputs)
     where = place(device, found)
     on_cuda = where.startswith("cuda")
-    classes = tuple([alignment_class(view) for view in views]) if on_cuda else None
-    options = _options()
-    key = (entries, len(grid), tiled, where, options.number, classes, kernel.capture_key())
-    compiled = kernel.cache.get(key)
-    if type(compiled) is ByBlockDim:
-        compiled = compiled.get(block_dim)
-    if type(compiled) is GuardedForms:
-        compiled = compiled.current()
+    classes = tuple(map(alignment_class, views)) if on_cuda else None
+    options, captures = options_now(), kernel.capture_key()
+    key = (entries, len(grid), tiled, where, options.number, classes, captures)
+    compiled = _form_of(kernel, key, block_dim)
     if compiled is None:
         from tilekit.runtime.specialise import compile_for  # compilers and passes, which a warm launch never needs
 
@@ -132,6 +106,16 @@ def _run(
         run_on_host(compiled, values, grid, points, views, stream)
     if "torch" in library_of.values():
         mark_written(compiled.written, views)
+    if reading is not None and points and reading[0][:2] == (captures, options.with_device):
+        remember(kernel, reading, key, compiled, values, grid, points)
+
+
+def _form_of(kernel: Kernel, key: Any, block_dim: int) -> Any:
+    """The compiled form that is kept under a key and valid now, or None."""
+    found = kernel.cache.get(key)
+    if type(found) is ByBlockDim:
+        found = found.get(block_dim)
+    return found.current() if type(found) is GuardedForms else found
 
 
 def _no_kernel(given: Any) -> KernelTypeError:
@@ -164,22 +148,44 @@ class Launch:
         self.params = [*inputs, *outputs]
         self._first_output = len(inputs)
         self._how = how
+        self._read: Reading | None = None
         bind(kernel, inputs, outputs)
 
     def launch(self, stream: Any = None) -> None:
         """Run the kernel, on a GPU on ``stream``, or on the one that the launch was recorded with."""
-        split = self._first_output
         device, block_dim, tiled, recorded = self._how
-        chosen = recorded if stream is None else stream
-        _run(self.kernel, self.dim, self.params[:split], self.params[split:], device, block_dim, tiled, chosen)
+        if stream is None:
+            stream = recorded
+        known = self._read
+        if known is None or not still_holds(known, self.kernel) or not known[-1].run(known, stream):
+            split = self._first_output
+            inputs, outputs = self.params[:split], self.params[split:]
+            _run(self.kernel, self.dim, inputs, outputs, device, block_dim, tiled, stream)
+            known = read(self.kernel, self.dim, inputs, outputs, device, block_dim, tiled)
+            self._read = known if known is not None and type(known[-1]) is Warm else None
 
     def set_dim(self, dim: Any) -> None:
         """Run over another grid from now on."""
-        self.dim = dims_of(dim)
+        self.dim, self._read = dims_of(dim), None
 
     def set_param_at_index(self, index: int, value: Any) -> None:
-        """Pass another argument from now on."""
-        self.params[index] = value
+        """Pass another argument from now on.
+
+        Raises:
+            KernelIndexError: the kernel has no parameter of that number.
+            KernelTypeError: ``index`` is no integer.
+        """
+        names = list(self.kernel.parameters)
+        try:
+            found = operator.index(index)
+        except TypeError:
+            raise KernelTypeError(f"the index of a parameter must be an integer, got {describe(index)}") from None
+        if not 0 <= found < len(names):
+            raise KernelIndexError(
+                f"kernel {self.kernel.key!r} has no parameter {found}; its {len(names)} parameters are "
+                f"{', '.join(f'{number}: {name}' for number, name in enumerate(names))}"
+            )
+        self.params[found], self._read = value, None
 
     def set_param_by_name(self, name: str, value: Any) -> None:
         """Pass another argument from now on.
@@ -190,11 +196,22 @@ class Launch:
         names = [parameter.name for parameter in parameters_of(self.kernel)]
         if name not in names:
             raise KernelValueError(f"kernel {self.kernel.key!r} has no parameter {name!r}, only {', '.join(names)}")
-        self.params[names.index(name)] = value
+        self.set_param_at_index(names.index(name), value)
 
     def set_params(self, values: Sequence[Any]) -> None:
-        """Pass other arguments from now on, the first ones in order."""
-        self.params[: len(values)] = values
+        """Pass other arguments from now on, the first ones in order.
+
+        Raises:
+            KernelTypeError: ``values`` is no list or tuple, or has more entries than the kernel has parameters.
+        """
+        if not isinstance(values, Sequence) or isinstance(values, str):
+            raise KernelTypeError(f"the arguments must be a list or tuple, got {describe(values)}")
+        if len(values) > len(self.params):
+            raise KernelTypeError(
+                f"kernel {self.kernel.key!r} takes {len(self.params)} arguments ({', '.join(self.kernel.parameters)}), "
+                f"got {len(values)}"
+            )
+        self.params[: len(values)], self._read = values, None
 
 
 def _recorded(kernel: Any, dim: Any, inputs: Any, outputs: Any, how: tuple[Any, ...], adjoint: bool) -> Launch:

@@ -14,7 +14,7 @@ from tilekit.ir.core import Function
 from tilekit.ir.types import ArrayType, ScalarType
 from tilekit.passes.uniformity import observes_lanes
 from tilekit.runtime.arguments import ByBlockDim, types_of
-from tilekit.runtime.array_view import AlignmentClass
+from tilekit.runtime.array_view import AlignmentClass, array_class
 from tilekit.runtime.cpu import compile_cpu, cpu_target
 from tilekit.runtime.interpreter import compile_eager, stands_in
 from tilekit.runtime.placement import INTERPRET
@@ -80,7 +80,7 @@ def _interpreted(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, F
 
 def _on_cuda(kernel: Kernel, types: Types, form: LaunchForm, device: str, classes: Classes) -> tuple[Any, Function]:
     """A kernel compiled for a GPU, and its function as traced."""
-    from tilekit.runtime.cuda.loading import array_class, compile_cuda
+    from tilekit.runtime.cuda.loading import compile_cuda
 
     function = kernel.trace(types, form)
     arrays = [(name, type.ndim) for name, type in types.items() if isinstance(type, ArrayType)]

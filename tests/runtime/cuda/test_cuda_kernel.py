@@ -109,7 +109,7 @@ def test_much_shared_memory_is_asked_for(fake: FakeLibrary) -> None:
     assert "cuFuncSetAttribute" not in fake.names()
     made(shared=100 << 10)
     assert ("cuFuncSetAttribute", 0x88, 8, 100 << 10) in fake.calls
-    with pytest.raises(DeviceError, match="needs 300000 bytes of shared memory, but a block on cuda:0 can have 232448"):
+    with pytest.raises(KernelValueError, match="needs 300000 bytes of shared memory a block, but cuda:0 has 232448"):
         made(shared=300000)
 
 

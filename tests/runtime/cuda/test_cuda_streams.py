@@ -42,7 +42,7 @@ def current(fake: FakeLibrary, monkeypatch: pytest.MonkeyPatch) -> dict[str, int
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     monkeypatch.setattr(streams, "_of_warp", of("warp"))
-    monkeypatch.setitem(streams._CURRENT, "warp", of("warp"))
+    monkeypatch.setitem(streams.CURRENT, "warp", of("warp"))
     for name in found:
         monkeypatch.setitem(arrays.library_of, OWNERS[name], name)
     return found

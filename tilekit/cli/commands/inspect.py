@@ -1,6 +1,7 @@
-"""What a kernel becomes: its IR, after each pass if asked for, and its source. Nothing is launched.
+"""What a kernel becomes: its IR, after each pass if asked for, its source, its machine code. Nothing is launched.
 
 python -m tilekit inspect mykernels.py:gemm --ir --source
+python -m tilekit inspect mykernels.py:gemm --arch 90 --cuda --sass
 python -m tilekit inspect mykernels.py:scale --types x=array1d[float16] factor=float32
 """
 
@@ -22,18 +23,29 @@ from tilekit.frontend.kernel import Kernel
 from tilekit.ir.annotations import ArrayAnnotation
 from tilekit.ir.parameters import parse_annotation
 from tilekit.ir.types import ArrayType, DType, ScalarType
+from tilekit.runtime.cuda.build import CUBIN
+from tilekit.runtime.cuda.disassemble import disassemble
+from tilekit.runtime.explain import explanation
 from tilekit.runtime.program import Compiled, compile_kernel
+
+DEFAULT_ARCH = "90"
+"""For which GPU code is shown where none is named."""
 
 Type = ArrayType | ScalarType | None
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kernel", metavar="FILE:KERNEL", help="a Python file, and a kernel that it defines")
-    parser.add_argument("--ir", action="store_true", help="print the IR after all passes (the default)")
-    parser.add_argument("--passes", action="store_true", help="print the IR as traced and after each pass")
-    parser.add_argument("--source", action="store_true", help="print the emitted C++")
-    parser.add_argument("--library", action="store_true", help="compile it, and print where the library lies")
-    parser.add_argument(
+    add = parser.add_argument
+    add("kernel", metavar="FILE:KERNEL", help="a Python file, and a kernel that it defines")
+    add("--ir", action="store_true", help="print the IR after all passes (the default)")
+    add("--passes", action="store_true", help="print the IR as traced and after each pass")
+    add("--source", action="store_true", help="print the emitted code: C++, with --arch CUDA C++")
+    add("--cuda", action="store_true", help="print the emitted CUDA C++")
+    add("--sass", action="store_true", help="compile it for a GPU, and print the machine code")
+    add("--explain", action="store_true", help="print products, tiles, memory and registers, as tk.explain does")
+    add("--library", action="store_true", help="compile it, and print where the library, or for a GPU the cubin, lies")
+    add("--arch", metavar="ARCH", help="compile for a GPU of this compute capability without its dot, such as 90")
+    add(
         "--types",
         nargs="+",
         action="extend",
@@ -41,36 +53,49 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=TYPE",
         help="types of generic parameters, for example a=array2d[float32] n=int32; None for an array that is not given",
     )
-    parser.add_argument("--block-dim", type=int, default=256, metavar="N", help="lanes of a block (256)")
-    parser.add_argument(
-        "--ndim", type=int, choices=range(1, 5), help="dimensions of the grid; by default those of tid()"
-    )
-    parser.add_argument("--launch", action="store_true", help="as for tk.launch instead of tk.launch_tiled")
+    add("--block-dim", type=int, default=256, metavar="N", help="lanes of a block (256)")
+    add("--ndim", type=int, choices=range(1, 5), help="dimensions of the grid; by default those of tid()")
+    add("--launch", action="store_true", help="as for tk.launch instead of tk.launch_tiled")
 
 
 def run(arguments: argparse.Namespace) -> int:
     kernel = find_kernel(arguments.kernel)
     types = parse_types(kernel, arguments.types)
-    compiled = compile_kernel(kernel, types, arguments.ndim, arguments.block_dim, not arguments.launch)
-    parts = {"": _summary(compiled)}
-    if arguments.passes:
-        parts |= {f"IR, {name}": text for name, text in compiled.stages.items()}
-    elif arguments.ir or not (arguments.source or arguments.library):
-        parts["IR"] = compiled.ir
-    if arguments.source:
-        parts["source"] = compiled.source
-    if arguments.library:
-        parts["library"] = str(compiled.library)
+    device = "cuda" if arguments.arch or arguments.cuda or arguments.sass else "cpu"
+    form = arguments.ndim, arguments.block_dim, not arguments.launch
+    compiled = compile_kernel(kernel, types, *form, device, arguments.arch or DEFAULT_ARCH)
+    parts = {"": _summary(compiled), **_parts(compiled, arguments)}
     print("\n\n".join(f"== {title}\n{text.rstrip()}" if title else text for title, text in parts.items()))
     return 0
+
+
+def _parts(compiled: Compiled, arguments: argparse.Namespace) -> dict[str, str]:
+    """What was asked for, by title."""
+    parts: dict[str, str] = {}
+    shown = ("source", "cuda", "sass", "explain", "library")
+    if arguments.passes:
+        parts |= {f"IR, {name}": text for name, text in compiled.stages.items()}
+    elif arguments.ir or not any(getattr(arguments, name) for name in shown):
+        parts["IR"] = compiled.ir
+    if arguments.source or arguments.cuda:
+        parts["source"] = compiled.source
+    if arguments.explain:
+        parts["explained"] = explanation(compiled)
+    if arguments.sass:
+        parts["SASS"] = disassemble(compiled.cubin)
+    if arguments.library:
+        on_cpu = compiled.device == "cpu"
+        parts["library" if on_cpu else "cubin"] = str(compiled.library if on_cpu else compiled.folder / CUBIN)
+    return parts
 
 
 def _summary(compiled: Compiled) -> str:
     code = compiled.kernel.function.__code__
     form = "launch_tiled" if compiled.form.tiled else "launch"
+    where = compiled.device if compiled.device == "cpu" else f"sm_{compiled.arch}, {compiled.threads} threads a block"
     lines = [
         f"kernel {compiled.kernel.key} ({code.co_filename}:{code.co_firstlineno})",
-        f"  {form}, block_dim {compiled.form.block_dim}, device {compiled.device}",
+        f"  {form}, block_dim {compiled.form.block_dim}, device {where}",
         f"  tile storage: {compiled.arena_bytes} bytes a block",
     ]
     return "\n".join(lines)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilekit.codegen.architectures import shared_limit
 from tilekit.codegen.cuda import emit_cuda
+from tilekit.codegen.shared_memory import check_shared_memory
 from tilekit.codegen.target import ArrayClass, Target
 from tilekit.config import config
 from tilekit.ir.context import LaunchForm
@@ -41,5 +43,6 @@ def generate(function: Function, target: Target, observe: Observer = lambda name
     lowered, storage = run_pipeline(function, target, seen)
     source, sites, shared_bytes = emit_cuda(lowered, storage, target)
     dump.emitted("cuda", "cu", source)
+    check_shared_memory(lowered, storage, shared_bytes, shared_limit(target.arch), f"sm_{target.arch}")
     lanes = target.block_dim if runs_lanes(function, target.tiled) else None
     return Generated(lowered, source, shared_bytes, tuple(sites), False, lanes, storage, target.threads)

@@ -6,9 +6,11 @@ import ctypes
 import struct
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tilekit.codegen.cuda import runs_points
+from tilekit.codegen.shared_memory import check_shared_memory
 from tilekit.codegen.target import Target
 from tilekit.errors import DeviceError, KernelTypeError
 from tilekit.passes.activity import written_positions
@@ -17,35 +19,20 @@ from tilekit.runtime.array_view import ArrayView
 from tilekit.runtime.cpu import LAUNCH, format_of
 from tilekit.runtime.cuda import failures
 from tilekit.runtime.cuda.devices import Device
-from tilekit.runtime.cuda.mailbox import Mailbox
+from tilekit.runtime.cuda.mailbox import Mailbox, report_earlier
 from tilekit.runtime.cuda.nvrtc import Cubin
-from tilekit.runtime.cuda.streams import choose, handle_of, is_capturing, order
+from tilekit.runtime.cuda.prepared import Prepared
+from tilekit.runtime.cuda.slots import CONFIG, Slot
+from tilekit.runtime.cuda.streams import choose, current_of, handle_of, is_capturing, order
+from tilekit.runtime.warm import Again, Like
 
 if TYPE_CHECKING:
     from tilekit.runtime.cpu import Generated
 
 ENTRY = b"tk_launch"
-_CONFIG = "7I4xPPI4xP"
-"""``CUlaunchConfig`` (grid, block, shared memory, stream, attributes), and the list of the one kernel parameter."""
-_PARAMETERS = struct.calcsize("7I4xPPI4x")
-_ARGUMENTS = struct.calcsize(_CONFIG)
 _THREADS, _STATIC_SHARED, _LOCAL, _REGISTERS, _DYNAMIC_SHARED = 0, 1, 3, 4, 8
 _UNASKED_SHARED = 48 << 10
 """Bytes of shared memory that a kernel may have without asking for them."""
-
-
-class Slot:
-    """Memory that one launch at a time is described in."""
-
-    __slots__ = ("arguments", "config", "context", "context_address", "memory", "parameters")
-
-    def __init__(self, size: int) -> None:
-        self.memory = ctypes.create_string_buffer(size + 64)  # an empty parameter has some bytes all the same
-        self.config = ctypes.addressof(self.memory)
-        self.parameters = self.config + _PARAMETERS
-        self.arguments = self.config + _ARGUMENTS
-        self.context = ctypes.c_void_p()
-        self.context_address = ctypes.addressof(self.context)
 
 
 class CudaKernel:
@@ -73,11 +60,11 @@ class CudaKernel:
         self._single = runs_points(generated.function, target)
         """Whether each thread is a point."""
         types = [value.type for value in generated.function.params.values()]
-        layout = struct.Struct(_CONFIG + LAUNCH + "".join(map(format_of, types)))
-        self._pack_into, self._size = layout.pack_into, layout.size
+        layout = struct.Struct(CONFIG + LAUNCH + "".join(map(format_of, types)))
+        self._pack_into, self.size = layout.pack_into, layout.size
         self._head = (1, 1, generated.threads, 1, 1, generated.arena)
         self._tail = (*(1,) * (4 - target.ndim), target.ndim, target.block_dim)
-        self._slots = [Slot(self._size)]
+        self._slots = [Slot(self.size)]
         functions = device.driver.functions
         self._launch, self._context_of = functions["cuLaunchKernelEx"], functions["cuCtxGetCurrent"]
         self._load()
@@ -103,12 +90,8 @@ class CudaKernel:
     def _check_limits(self) -> None:
         where = failures.location_of(self.generated.function)
         shared = self.generated.arena + self._attribute(_STATIC_SHARED)
-        if shared > self.device.max_shared:
-            raise DeviceError(
-                f"kernel {self.name!r} needs {shared} bytes of shared memory, but a block on {self.device.name} can "
-                f"have {self.device.max_shared} at most; use smaller tiles",
-                where,
-            )
+        limit = self.device.max_shared
+        check_shared_memory(self.generated.function, self.generated.storage, shared, limit, self.device.name)
         if self._threads > (most := self._attribute(_THREADS)):
             raise DeviceError(
                 f"kernel {self.name!r} needs {self.registers} registers a thread, so that a block can have {most} "
@@ -127,9 +110,7 @@ class CudaKernel:
         """
         if self.device.reporting:
             report_earlier(self.device)
-        blocks = whole_blocks(self.name, grid, points, self.block_dim) if self._gathers else points
-        if self._single:
-            blocks = -(-points // self._threads)
+        blocks = self._blocks(grid, points)
         if not blocks:
             return
         if stream is None:
@@ -141,26 +122,41 @@ class CudaKernel:
         else:
             self._submit(values, grid, blocks, chosen)
 
+    def _blocks(self, grid: tuple[int, ...], points: int) -> int:
+        if self._gathers:
+            return whole_blocks(self.name, grid, points, self.block_dim)
+        return -(-points // self._threads) if self._single else points
+
+    def again(self, like: Like) -> Again | None:
+        """Launches that differ in addresses and numbers; None where the arrays are from several libraries, whose
+        streams would have to be compared."""
+        library = like.libraries[0]
+        if library is None or len(like.libraries) > 1:
+            return None
+        current = current_of(library)
+        if not self._watched:
+            fill = partial(self._fill, like.values, like.grid, self._blocks(like.grid, like.points), 0)
+            return Prepared(self, fill, like, current).launch
+
+        def launch(pointers: Sequence[int], numbers: Sequence[Any], stream: Any) -> None:
+            chosen = current(self.device.ordinal) if stream is None else stream
+            self.run(like.with_others(pointers, numbers), like.grid, like.points, (), chosen)
+
+        return launch
+
+    def _fill(self, values: Sequence[Any], grid: tuple[int, ...], blocks: int, stream: int, slot: Slot) -> None:
+        """Describe a launch in a slot."""
+        self._pack_into(
+            slot.memory, 0, blocks, *self._head, stream, 0, 0, slot.arguments, *grid, *self._tail, self._report, *values
+        )
+
     def _submit(self, values: Sequence[Any], grid: tuple[int, ...], blocks: int, stream: int) -> None:
         try:
             slot = self._slots.pop()
         except IndexError:
-            slot = Slot(self._size)
+            slot = Slot(self.size)
         try:
-            self._pack_into(
-                slot.memory,
-                0,
-                blocks,
-                *self._head,
-                stream,
-                0,
-                0,
-                slot.arguments,
-                *grid,
-                *self._tail,
-                self._report,
-                *values,
-            )
+            self._fill(values, grid, blocks, stream, slot)
             self._context_of(slot.context_address)
             if slot.context.value == self.device.context:
                 code = self._launch(slot.config, self.function, slot.parameters, None)
@@ -203,14 +199,3 @@ class CudaKernel:
             raise failures.of_kernel(self, code)
         if self.mailbox is not None:
             self.mailbox.deliver(finished=True)
-
-
-def report_earlier(device: Device) -> None:
-    """Raise what a check has found in a kernel that was launched before, without waiting for any.
-
-    Raises:
-        TilekitError: a check failed.
-    """
-    for mailbox in list(device.reporting):
-        if mailbox.failed:
-            mailbox.deliver(finished=False)

@@ -8,18 +8,11 @@ from typing import Any
 from tilekit.codegen.target import ArrayClass
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
-from tilekit.runtime.array_view import AlignmentClass
 from tilekit.runtime.cuda import nvrtc
 from tilekit.runtime.cuda.build import build
 from tilekit.runtime.cuda.devices import device as device_of
 from tilekit.runtime.cuda.generate import cuda_target, generate
 from tilekit.runtime.cuda.kernel import CudaKernel
-
-
-def array_class(found: AlignmentClass, ndim: int) -> ArrayClass:
-    """What a kernel may assume of an array, from what was found of it."""
-    unit, zeros, aligned, wide = found
-    return ArrayClass(unit, aligned, tuple(axis in zeros for axis in range(ndim)), wide)
 
 
 def compile_cuda(

@@ -115,3 +115,14 @@ class Mailbox:
                 return
             yield Printed(site, block, place + _ENTRY.size)
             place += _ENTRY.size + size
+
+
+def report_earlier(device: Device) -> None:
+    """Raise what a check has found in a kernel that was launched before, without waiting for any.
+
+    Raises:
+        TilekitError: a check failed.
+    """
+    for mailbox in list(device.reporting):
+        if mailbox.failed:
+            mailbox.deliver(finished=False)

@@ -6,7 +6,10 @@ so that Ctrl-C is answered while it works, and several kernels are compiled at o
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import importlib
+import os
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -188,7 +191,7 @@ def _refused(nvrtc: Any, name: str, options: Sequence[str], status: Any, log: st
 def on_thread(work: Callable[[], T], what: str) -> T:
     """The result of ``work``, done on a thread of its own: whoever waits answers Ctrl-C meanwhile.
 
-    What is interrupted runs on to its end unseen; it has no effect but its result.
+    What is interrupted runs on to its end unseen, or to that of the process; it has no effect but its result.
 
     Raises:
         TimedOutError: it took longer than ``config.compile_timeout``.
@@ -205,8 +208,24 @@ def on_thread(work: Callable[[], T], what: str) -> T:
 
     threading.Thread(target=run, name="tilekit-nvrtc", daemon=True).start()
     limit = config.compile_timeout
-    if not done.wait(limit):
+    try:
+        finished = done.wait(limit)
+    except BaseException:
+        _end_without_destructors()
+        raise
+    if not finished:
+        _end_without_destructors()
         raise TimedOutError(f"{what} did not finish in {limit:g} s (option compile_timeout)")
     if outcome[1] is not None:
         raise outcome[1]
     return outcome[0]  # type: ignore[no-any-return]
+
+
+@cache
+def _end_without_destructors() -> None:
+    """Let the process end as soon as Python has, with its exit status: NVRTC's destructors, which C runs after that,
+    crash while a thread is compiling."""
+    if os.name != "posix" or not hasattr(libc := ctypes.CDLL(None), "on_exit"):  # it is GNU's
+        return
+    atexit.register(libc.fflush, None)
+    libc.on_exit(ctypes.cast(libc._exit, ctypes.c_void_p), None)

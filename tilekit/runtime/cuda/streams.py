@@ -49,12 +49,12 @@ def choose(views: Sequence[ArrayView], device: Device) -> tuple[int, Sequence[in
         if type(view.owner) is not kind:
             return _choose_among(views, device)
     library = library_of.get(kind)  # type: ignore[arg-type]
-    return _choose_among(views, device) if library is None else (_CURRENT[library](device.ordinal), ())
+    return _choose_among(views, device) if library is None else (CURRENT[library](device.ordinal), ())
 
 
 def _choose_among(views: Sequence[ArrayView], device: Device) -> tuple[int, Sequence[int]]:
     libraries = {library_of.get(type(view.owner)) for view in views}
-    found = [_CURRENT[name](device.ordinal) for name in PRECEDENCE if name in libraries]
+    found = [CURRENT[name](device.ordinal) for name in PRECEDENCE if name in libraries]
     chosen = found[0] if found else _of_warp(device.ordinal)
     others = {*found, *(view.stream for view in views if isinstance(view, StreamView))} - {chosen}
     return chosen, tuple(others)
@@ -63,11 +63,22 @@ def _choose_among(views: Sequence[ArrayView], device: Device) -> tuple[int, Sequ
 def _of_torch(ordinal: int) -> int:
     torch: Any = sys.modules["torch"]
     try:
-        # What PyTorch's own generated code calls; the public way makes a Stream, which takes ten times as long.
         found: int = torch._C._cuda_getCurrentRawStream(ordinal)
     except AttributeError:
         found = torch.cuda.current_stream(ordinal).cuda_stream
     return found
+
+
+def current_of(library: str) -> Callable[[int], int]:
+    """What gives a library's current stream on a device.
+
+    For PyTorch it is what PyTorch's own generated code and Triton call; the public way makes a Stream, which takes ten
+    times as long, and is taken where the other is missing.
+    """
+    if library == "torch":
+        core = getattr(sys.modules["torch"], "_C", None)
+        return getattr(core, "_cuda_getCurrentRawStream", _of_torch)
+    return CURRENT[library]
 
 
 def _of_cupy(ordinal: int) -> int:
@@ -95,7 +106,7 @@ def _of_warp(ordinal: int) -> int:
     return device.stream.cuda_stream or DEFAULT
 
 
-_CURRENT: dict[str, Callable[[int], int]] = {"torch": _of_torch, "cupy": _of_cupy, "warp": _of_warp}
+CURRENT: dict[str, Callable[[int], int]] = {"torch": _of_torch, "cupy": _of_cupy, "warp": _of_warp}
 
 
 _REFUSED = -1

@@ -1,0 +1,39 @@
+"""Changing the arguments of a recorded launch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilekit as tk
+
+
+@tk.kernel
+def add(a: tk.array1d[float], b: tk.array1d[float], out: tk.array1d[float]):
+    i = tk.tid()
+    out[i] = a[i] + b[i]
+
+
+@pytest.mark.parametrize(
+    ("index", "error", "message"),
+    [
+        (3, IndexError, "kernel 'add' has no parameter 3; its 3 parameters are 0: a, 1: b, 2: out"),
+        (-1, IndexError, "kernel 'add' has no parameter -1; its 3 parameters are 0: a, 1: b, 2: out"),
+        ("a", TypeError, "the index of a parameter must be an integer, got 'a' (a string)"),
+        (1.0, TypeError, "the index of a parameter must be an integer, got 1.0 (a float)"),
+    ],
+)
+def test_a_wrong_index_of_a_recorded_launch(index: Any, error: type[Exception], message: str) -> None:
+    a, out = np.ones(8, np.float32), np.zeros(8, np.float32)
+    command = tk.launch_tiled(add, dim=1, inputs=[a, a], outputs=[out], record_cmd=True)
+    assert command is not None
+    with pytest.raises(error) as caught:
+        command.set_param_at_index(index, a)
+    assert isinstance(caught.value, tk.errors.TilekitError)
+    assert caught.value.message == message
+    with pytest.raises(TypeError, match=r"kernel 'add' takes 3 arguments \(a, b, out\), got 4"):
+        command.set_params([a, a, out, out])
+    with pytest.raises(TypeError, match="the arguments must be a list or tuple, got 3"):
+        command.set_params(3)  # type: ignore[arg-type]

@@ -1,0 +1,249 @@
+"""Launches like an earlier one: quick, and never with anything that has changed meanwhile."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilekit as tk
+from tilekit.frontend.kernel import Kernel
+from tilekit.runtime import launch, warm
+from tilekit.runtime.warm import Warm
+
+FACTOR = 2.0
+
+
+@tk.kernel
+def scaled(a: tk.array1d[float], n: int, out: tk.array1d[float]):
+    i = tk.tid()
+    if i < n:
+        out[i] = a[i] * FACTOR
+
+
+@tk.kernel
+def checked(a: tk.array1d[float], out: tk.array1d[float]):
+    i = tk.tid()
+    assert a[i] >= 0.0, "negative"
+    out[i] = a[i]
+
+
+@tk.kernel
+def generic(a: tk.array(dtype=Any, ndim=1), x: Any, out: tk.array(dtype=tk.float64)):  # type: ignore[valid-type]
+    i = tk.tid()
+    out[i] = tk.float64(a[i]) + tk.float64(x)
+
+
+def floats(size: int = 8) -> np.ndarray[Any, Any]:
+    return np.arange(size, dtype=np.float32)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept() -> None:
+    for kernel in (scaled, checked, generic):
+        kernel.cache.clear()
+
+
+def warmed(kernel: Kernel, *arguments: Any, times: int = 4, **options: Any) -> None:
+    """Launch until it is a warm launch."""
+    for _ in range(times):
+        tk.launch(kernel, dim=8, inputs=arguments, **options)
+    assert any(type(found) is Warm for found in kernel.cache.known.values())
+
+
+@pytest.fixture
+def long_way(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kernels that were launched the long way."""
+    names: list[str] = []
+    real = launch._run_anew
+    monkeypatch.setattr(launch, "_run_anew", lambda kernel, *given: (names.append(kernel.key), real(kernel, *given))[1])
+    return names
+
+
+def test_the_third_launch_is_warm(long_way: list[str]) -> None:
+    a, out = floats(), np.zeros(8, np.float32)
+    tk.launch(scaled, dim=1, inputs=[a, 0], outputs=[out])
+    long_way.clear()
+    for n in range(9):
+        tk.launch(scaled, dim=8, inputs=[a, n], outputs=[out])
+        assert out.tolist() == [2.0 * x if x < n else 0.0 for x in range(8)]
+    assert len(long_way) == 2
+
+
+def test_other_arrays_and_numbers(long_way: list[str]) -> None:
+    warmed(scaled, floats(), 8, floats())
+    long_way.clear()
+    for n in (8, np.int64(8)):
+        a, out = floats() + 1, np.zeros(8, np.float32)
+        tk.launch(scaled, dim=8, inputs=[a, n, out])
+        assert np.array_equal(out, 2 * a)
+    assert len(long_way) == 1  # a NumPy number has a type of its own
+
+
+def test_other_layouts() -> None:
+    warmed(scaled, floats(), 8, floats())
+    base = floats(40)
+    for a in (base[::2][:8], base[::-1][:8], base[3:11], base[:1].repeat(8), np.broadcast_to(base[5:6], 8)):
+        out = np.zeros(16, np.float32)
+        tk.launch(scaled, dim=8, inputs=[a, 8, out[::2]])
+        assert np.array_equal(out[::2], 2 * a) and not out[1::2].any()
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ([floats().astype(float), 8, floats()], TypeError, "'a' of kernel 'scaled': expects"),
+        ([floats(), 2**31, floats()], TypeError, "'n' of kernel 'scaled': 2147483648 does not fit int32"),
+        ([floats(), 1.5, floats()], TypeError, "'n' of kernel 'scaled'"),
+        ([floats(), 8, np.broadcast_to(floats(1), 8)], ValueError, "'out' of kernel 'scaled': is written"),
+        ([floats(), 8], TypeError, "takes 3 arguments"),
+        ([None, 8, floats()], TypeError, "a is None"),
+        ([floats().reshape(2, 4), 8, floats()], TypeError, "2 dimensions"),
+        ((x for x in [floats(), 8, floats()]), TypeError, "inputs .* must be a list or tuple"),
+        (None, TypeError, "inputs .* must be a list or tuple"),
+    ],
+)
+def test_what_is_wrong_is_told_after_warm_launches(given: Any, error: type[Exception], message: str) -> None:
+    warmed(scaled, floats(), 8, floats())
+    with pytest.raises(error, match=message):
+        tk.launch(scaled, dim=8, inputs=given)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dim": 8.0}, "dim must be an int"),
+        ({"dim": (8.0,)}, "dim must be an int"),
+        ({"dim": -1}, "must not be negative"),
+        ({"dim": 8, "block_dim": 256.0}, "block_dim must be an int"),
+        ({"dim": 8, "block_dim": 2000}, "at most 1024"),
+        ({"dim": 8, "device": "gpu"}, "device must be"),
+        ({"dim": 8, "device": True}, "device must be"),
+        ({"dim": 8, "device": "cuda:0"}, "the launch is on 'cuda:0'"),
+    ],
+)
+def test_wrong_options_are_told_after_warm_launches(options: Any, message: str) -> None:
+    for _ in range(4):
+        tk.launch(scaled, dim=8, inputs=[floats(), 8, floats()], block_dim=256)
+        tk.launch(scaled, dim=(8,), inputs=[floats(), 8, floats()])
+    with pytest.raises((TypeError, ValueError), match=message):
+        tk.launch(scaled, inputs=[floats(), 8, floats()], **options)
+
+
+def test_a_captured_value_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, out = floats(), floats()
+    command = tk.launch(scaled, dim=8, inputs=[a, 8, out], record_cmd=True)
+    assert command is not None
+    for factor in (2.0, 5.0, 2.0):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        for launched in (lambda: tk.launch(scaled, dim=8, inputs=[a, 8, out]), command.launch):
+            for _ in range(4):
+                out[:] = 0
+                launched()
+                assert np.array_equal(out, factor * a)
+
+
+def test_options_that_change(long_way: list[str]) -> None:
+    a, out = floats(), floats()
+    warmed(scaled, a, 8, out)
+    with tk.config.scoped(index_checks=True), pytest.raises(IndexError):
+        tk.launch(scaled, dim=9, inputs=[a, 9, out])
+    long_way.clear()
+    with tk.config.scoped(device="interpret"):
+        for _ in range(4):
+            tk.launch(scaled, dim=8, inputs=[a, 8, out])
+    assert len(long_way) == 4  # the interpreter has no quick way
+    tk.launch(scaled, dim=8, inputs=[a, 8, out])
+    assert len(long_way) == 4
+
+
+def test_forms_that_are_cleared(long_way: list[str]) -> None:
+    warmed(scaled, floats(), 8, floats())
+    scaled.cache.clear()
+    long_way.clear()
+    tk.launch(scaled, dim=8, inputs=[floats(), 8, floats()])
+    assert long_way == ["scaled"]
+
+
+def test_what_helpers_of_arguments_read() -> None:
+    """What guards a form is asked at warm launches too."""
+
+    class Settings:
+        scale = 3.0
+
+        def of(self) -> float:
+            return self.scale
+
+    settings = Settings()
+
+    @tk.kernel
+    def guarded(out: tk.array1d[float]):
+        out[tk.tid()] = tk.static(settings.of())
+
+    out = np.zeros(8, np.float32)
+    for scale in (3.0, 4.0, 3.0):
+        settings.scale = scale
+        for _ in range(4):
+            tk.launch(guarded, dim=8, outputs=[out])
+            assert (out == scale).all()
+
+
+def test_generic_parameters_and_arrays_left_out() -> None:
+    for dtype in (np.float32, np.int32, np.float64):
+        for x in (1, 2.5, True):
+            for _ in range(4):
+                out = np.zeros(8)
+                tk.launch(generic, dim=8, inputs=[np.arange(8, dtype=dtype), x], outputs=[out])
+                assert out.tolist() == [i + float(x) for i in range(8)]
+
+
+def test_a_failed_check_is_told_and_forgotten() -> None:
+    good = floats()
+    warmed(checked, good, floats())
+    with pytest.raises(AssertionError, match="negative"):
+        tk.launch(checked, dim=8, inputs=[good - 1, floats()])
+    tk.launch(checked, dim=8, inputs=[good, floats()])
+
+
+def test_arrays_are_not_kept() -> None:
+    a, out = floats(), floats()
+    warmed(scaled, a, 8, out)
+    there = [weakref.ref(a), weakref.ref(out)]
+    del a, out
+    gc.collect()
+    assert [found() for found in there] == [None, None]
+
+
+def test_launches_that_differ_are_bounded() -> None:
+    a, out = floats(), floats()
+    for dim in range(3 * warm.MOST):
+        tk.launch(scaled, dim=dim % (2 * warm.MOST), inputs=[a, 8, out])
+    assert len(scaled.cache.known) <= warm.MOST
+
+
+def test_a_recorded_launch_sees_what_became_of_its_arrays(long_way: list[str]) -> None:
+    a, out = floats(), np.zeros((2, 4), np.float32)[0]
+    command = tk.launch(scaled, dim=4, inputs=[a, 8], outputs=[out], record_cmd=True)
+    assert command is not None
+    for _ in range(4):
+        command.launch()
+    long_way.clear()
+    command.launch()
+    assert not long_way and out.tolist() == [0, 2, 4, 6]
+    a.resize(16, refcheck=False)  # other memory
+    a[:4] = [5, 6, 7, 8]
+    command.launch()
+    assert out.tolist() == [10, 12, 14, 16]
+    a.shape = (4, 4)
+    with pytest.raises(TypeError, match="2 dimensions"):
+        command.launch()
+    command.set_param_by_name("a", floats() + 1)
+    command.launch()
+    assert out.tolist() == [2, 4, 6, 8]
+    command.set_dim(1)
+    out[:] = 0
+    command.launch()
+    assert out.tolist() == [2, 0, 0, 0]

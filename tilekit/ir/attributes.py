@@ -1,0 +1,34 @@
+"""Attributes that the handles of a kernel do not have, and what was meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from tilekit.errors import KernelAttributeError
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """``; did you mean `x`?``, where one of the known names is close."""
+    close = difflib.get_close_matches(name, [n for n in known if not n.startswith("_")], 1)
+    return f"; did you mean `{close[0]}`?" if close else ""
+
+
+class Attributes:
+    """A handle that says what it offers where it is asked for something else."""
+
+    __slots__ = ()
+    offered = ""
+    """The attributes that its users know of."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # Python and NumPy ask for protocols; nobody reads the message
+            raise AttributeError(name)
+        from tilekit.ir.operands import describe  # which knows the handles
+
+        public = [known for known in dir(self) if not known.startswith("_") and known != "offered"]
+        hint = suggestion(name, public) or (f"; it has {self.offered}" if self.offered else "")
+        error = KernelAttributeError(f"{describe(self)} has no attribute {name!r}{hint}")
+        error.name, error.obj = name, self
+        raise error

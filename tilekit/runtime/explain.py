@@ -1,0 +1,100 @@
+"""``tk.explain``: what a kernel becomes, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tilekit.codegen.architectures import registers_limit, shared_limit
+from tilekit.errors import MissingPackageError
+
+if TYPE_CHECKING:
+    from tilekit.codegen.placed import Placed
+    from tilekit.runtime.program import Compiled
+
+__all__ = ["explain"]
+
+
+def explain(kernel: Any, *args: Any, **options: Any) -> None:
+    """Print what ``tk.compile`` finds of a kernel.
+
+    Printed are how each matrix product is computed and why in that way; where each tile lies, its size and lines;
+    barriers; shared memory, registers and spills; and what the code assumes of its arrays. Without NVRTC all but
+    registers, spills and what the code itself declares in shared memory is known, and printed.
+
+    Args:
+        kernel: The kernel.
+        args, options: Those of ``tk.compile``.
+
+    Raises:
+        TilekitError: as ``tk.compile``, except for NVRTC that is not installed.
+
+    Example:
+        >>> import tilekit as tk
+        >>> @tk.kernel
+        ... def total(a: tk.array1d[float], out: tk.array1d[float]):
+        ...     i = tk.tid()
+        ...     tk.tile_store(out, tk.tile_sum(tk.tile_load(a, shape=64, offset=i * 64)), offset=i)
+        >>> tk.explain(total, device="cpu")  # doctest: +ELLIPSIS
+        kernel total (...:1), launch_tiled, compiled for the CPU
+          blocks: dim[0]; 1 thread each
+          products: none
+          tiles:
+              256 bytes  tile<64xf32>  memory  line 4
+                4 bytes  tile<1xf32>   memory  line 4
+          memory of a block: 320 bytes
+    """
+    from tilekit.runtime.compile import prepare
+
+    print(explanation(prepare(kernel, *args, **options)))
+
+
+def explanation(compiled: Compiled) -> str:
+    """What :func:`explain` prints."""
+    code = compiled.kernel.function.__code__
+    form = "launch_tiled" if compiled.form.tiled else "launch"
+    where = "the CPU" if compiled.device == "cpu" else f"sm_{compiled.arch}"
+    lines = [f"kernel {compiled.kernel.key} ({code.co_filename}:{code.co_firstlineno}), {form}, compiled for {where}"]
+    lines += [f"  blocks: {compiled.blocks}; {_count(compiled.threads, 'thread')} each"]
+    products = [f"    {_line(plan.location)}: {plan}" for plan in compiled.plans]
+    lines += ["  products:", *products] if products else ["  products: none"]
+    lines += ["  tiles:", *_tiles(compiled)] if compiled.tiles else ["  tiles: none"]
+    on_cpu = compiled.device == "cpu"
+    lines += [f"  memory of a block: {compiled.arena_bytes} bytes"] if on_cpu else _resources(compiled)
+    if compiled.assumptions:
+        lines += ["  assumed of the arrays:", *(f"    {text}" for text in compiled.assumptions)]
+    return "\n".join(lines)
+
+
+def _line(location: Any) -> str:
+    return f"line {location.line}" if location is not None else "no line"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _tiles(compiled: Compiled) -> list[str]:
+    rows = [(f"{place.size}", str(place.type), _place(place, compiled), place.lines) for place in compiled.tiles]
+    size, type, where = (max(len(row[column]) for row in rows) for column in range(3))
+    return [f"    {a:>{max(size, 5)}} bytes  {b:<{type}}  {c:<{where}}  {d}" for a, b, c, d in rows]
+
+
+def _place(place: Placed, compiled: Compiled) -> str:
+    if place.layout is not None:
+        return f"registers, {_count(place.layout.registers, 'element')} a thread"
+    return "memory" if compiled.device == "cpu" else f"shared memory at {place.buffer.offset}"
+
+
+def _resources(compiled: Compiled) -> list[str]:
+    limit = shared_limit(compiled.arch)
+    most = f" of {limit}" if limit is not None else ""
+    try:
+        shared, missing = compiled.build().shared_bytes, None
+    except MissingPackageError as error:
+        shared, missing = compiled.arena_bytes, error.message
+    lines = [f"  barriers: {compiled.barriers}", f"  shared memory: {shared}{most} bytes"]
+    if missing is not None:
+        return [*lines, f"  registers: not known: {missing}"]
+    lines.append(f"  registers: {compiled.registers} of {registers_limit()} a thread")
+    lines.append(f"  spills: {compiled.spilled_bytes} bytes; memory of a thread: {compiled.local_bytes} bytes")
+    return lines
