@@ -336,3 +336,12 @@ def test_module_options_reach_kernels_declared_before_and_after() -> None:
         assert not rolled(after)
     finally:
         tk.set_module_options({"max_unroll": 16})
+
+
+def test_an_endless_expression_is_a_clear_error() -> None:
+    text = "@tk.kernel\ndef k(out: tk.array1d[float]):\n    out[0] = " + " + ".join(["out[1]"] * 2000) + "\n"
+    linecache.cache["<long>"] = (len(text), None, text.splitlines(keepends=True), "<long>")
+    names: dict[str, Any] = {"tk": tk, "__name__": "long"}
+    exec(compile(text, "<long>", "exec"), names)
+    with pytest.raises(KernelSyntaxError, match="'k' has too many operations; use several statements"):
+        run(names["k"])

@@ -284,7 +284,11 @@ class Rewritten:
     ) -> None:
         source = read_source(function) if source is None else source
         self.source = source.again()  # rewriting changes the tree
-        code = around(renamed(compile_tree(rewrite(source), source.file, "exec"), function))
+        try:
+            code = around(renamed(compile_tree(rewrite(source), source.file, "exec"), function))
+        except RecursionError:
+            text = f"an expression of {function.__name__!r} has too many operations; use several statements"
+            raise KernelSyntaxError(text, source.location(source.node)) from None
         register_code(code, function.__name__)
         namespace: dict[str, Any] = {}
         exec(code, function.__globals__, namespace)
