@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import warp as wp
 
 import tilekit as tk
 from tests.builtins.launching import converted, run_both
@@ -136,9 +137,34 @@ def test_a_power_of_one_half_is_no_square_root(device: str) -> None:
         assert not np.signbit(row[:3]).any()
 
 
+@tk.kernel
+def angles(x: tk.array1d[float], out: tk.array2d[float]):
+    i = tk.tid()
+    out[0, i] = tk.asin(x[i])
+    out[1, i] = tk.acos(x[i])
+
+
+@wp.kernel
+def warps_angles(x: wp.array(dtype=float), out: wp.array2d(dtype=float)):
+    i = wp.tid()
+    out[0, i] = wp.asin(x[i])
+    out[1, i] = wp.acos(x[i])
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_inverse_sine_and_cosine_limit_their_operand_as_in_warp(device: str) -> None:
+    x = np.array([-np.inf, -2, -1.0000001, -1, -0.3, -0.0, 0.4, 1, 1.0000001, 3, np.inf], np.float32)
+    out, wanted = np.zeros((2, x.size), np.float32), wp.zeros((2, x.size), dtype=float)
+    tk.launch(angles, dim=x.size, inputs=[x, out], device=device)
+    wp.launch(warps_angles, dim=x.size, inputs=[wp.array(x), wanted])
+    np.testing.assert_allclose(out, wanted.numpy(), rtol=3e-7)
+    tk.launch(angles, dim=1, inputs=[np.full(1, np.nan, np.float32), out], device=device)
+    assert np.isnan(out[:, 0]).all()
+
+
 PINNED: dict[int, Callable[..., Any]] = {
-    0: np.exp, 1: np.exp2, 3: np.log, 7: np.cbrt, 9: np.sin, 10: np.cos, 12: np.arcsin, 14: np.arctan, 18: np.tanh,
-    21: np.arctanh,
+    0: np.exp, 1: np.exp2, 3: np.log, 7: np.cbrt, 9: np.sin, 10: np.cos, 12: lambda x: np.arcsin(np.clip(x, -1, 1)),
+    13: lambda x: np.arccos(np.clip(x, -1, 1)), 14: np.arctan, 18: np.tanh, 21: np.arctanh,
 }  # fmt: skip
 
 

@@ -31,6 +31,26 @@ def test_list(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert total.startswith(f"2 entries in {filled} (cpu ")
 
 
+def test_entries_for_gpus_name_the_architecture(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    describe = {"kernel": "gemm", "compiler": "NVRTC 13.5", "architecture": "sm_90a"}
+    cache.get_or_build("cuda", "c" * 64, lambda folder: (folder / "kernel.cu").write_text("code"), describe)
+    assert main(["cache", "list"]) == 0
+    row = capsys.readouterr().out.splitlines()[2]
+    assert row.startswith("cccccccccccc  cuda")
+    assert row.endswith("gemm      NVRTC 13.5, sm_90a")
+    assert main(["cache", "clear", "--kind", "cuda"]) == 0
+    assert capsys.readouterr().out.startswith("removed 1 entry, ")
+
+
+def test_why(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    describe = {"kernel": "kernel_a", "compiler": "g++ 13"}
+    cache.get_or_build("cpu", "d" * 64, lambda folder: (folder / "kernel.cpp").write_text("code"), describe)
+    assert main(["cache", "why", "kernel_a"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["  compiler: g++ 13, was g++ 12"]
+    assert main(["cache", "why", "kernel_z"]) == 1
+    assert "no entry of a kernel 'kernel_z'" in capsys.readouterr().err
+
+
 def test_explain(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cache", "explain", "aaaa"]) == 0
     printed = capsys.readouterr().out

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.cli.test_cli import program
-from tests.runtime.cuda.fake_driver import FakeLibrary, Launched, fake as fake, needs_nvrtc
+from tests.nvrtc import needs_nvrtc
+from tests.runtime.cuda.fake_driver import FakeLibrary, Launched, fake as fake
 from tilekit.cli import main
 from tilekit.cli.commands import demo
 from tilekit.config import config

@@ -110,7 +110,7 @@ def test_types_of_a_generic_kernel(capsys: pytest.CaptureFixture[str]) -> None:
         (("{FILE}:scales",), "defines no kernel 'scales'; did you mean {FILE}:scale?"),
         (("{FILE}",), "defines several kernels; it defines scale, generic, Holder.wide, wrong"),
         (("nothing.py:scale",), "there is no file nothing.py"),
-        (("{FILE}:generic", "--types", "x=array2d[float]", "factor=float", "--ndim", "3"), "tid() is unpacked into 2"),
+        (("{FILE}:generic", "--types", "x=array2d[float]", "factor=float", "--ndim", "1"), "offset must be the same"),
         (("{FILE}:scale", "--arch", "hopper"), "arch must be a compute capability without its dot"),
     ],
 )

@@ -247,3 +247,14 @@ def _() -> None:
 
     with pytest.raises(NotImplementedError, match="does not have yet"):
         run(k, A, size=(4, 4))
+
+
+@row("names of `tid()` beyond the dimensions of a `launch` are 0")
+def _() -> None:
+    @tk.kernel
+    def k(out: tk.array1d[float]):
+        i, j = tk.tid()
+        out[i] = float(j)
+
+    with pytest.raises(ValueError, match="unpacked into 2 names, but this launch has 1 dimension"):
+        tk.launch(k, 4, [np.zeros(4, np.float32)])

@@ -1,5 +1,6 @@
 """A module that kernels of the tests get at as a value."""
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,35 @@ def guarded_gain():
         return GAIN
     except NameError:
         return 0.0
+
+
+def imported_gain():
+    from tests.frontend import outside
+
+    return outside.GAIN
+
+
+def imported_name():
+    from .outside import GAIN as found
+
+    return found
+
+
+def imported_module():
+    import tests.frontend.outside as here
+
+    return here.GAIN
+
+
+@functools.cache
+def cached_gain(version):
+    return GAIN
+
+
+class Word(str):
+    @property
+    def gain(self):
+        return GAIN
 
 
 def guarded(thing):

@@ -107,6 +107,26 @@ def of_a_function_made_here(h):
     return made_by(1.0)(1.0)
 
 
+def of_a_function_that_imports(m):
+    return m.imported_gain()
+
+
+def of_a_function_that_imports_the_name(m):
+    return m.imported_name()
+
+
+def of_a_function_that_imports_the_module(m):
+    return m.imported_module()
+
+
+def of_a_word(m):
+    return m.Word("loud").gain
+
+
+def of_a_given_word(w):
+    return w.gain
+
+
 WAYS = [
     *((way, settings) for way in (
         by_method, by_method_of_method, by_property, by_dynamic_attribute, by_item, by_operator, by_getattr,
@@ -114,12 +134,14 @@ WAYS = [
     )),
     *((way, outside) for way in (
         of_module, of_module_by_getattr, call_of_module, compile_time_call_of_module,
-        of_module_in_compile_time_function, of_module_in_static,
+        of_module_in_compile_time_function, of_module_in_static, of_a_function_that_imports,
+        of_a_function_that_imports_the_name, of_a_function_that_imports_the_module, of_a_word,
     )),
     *((way, holder) for way in (
         of_module_inside, called_from_a_tuple, called_from_a_dict, called_in_a_loop, of_an_object_made_here,
         of_a_function_made_here,
     )),
+    (of_a_given_word, outside.Word("loud")),
 ]  # fmt: skip
 
 
@@ -275,3 +297,31 @@ def test_a_read_that_changes_while_a_kernel_is_traced_is_read_again(monkeypatch)
     monkeypatch.setattr(kernel, "trace", meddling)
     assert run(kernel) == 2.0
     assert run(kernel) == 5.0
+
+
+def cached(m):
+    return m.cached_gain(0)
+
+
+def test_what_a_cached_function_reads_counts_once_its_cache_is_cleared(monkeypatch):
+    kernel = kernel_of(cached, outside)
+    assert run(kernel) == 2.0
+    monkeypatch.setattr(outside, "GAIN", 5.0)
+    outside.cached_gain.cache_clear()
+    assert run(kernel) == 5.0
+
+
+def computed_table(s):
+    table = np.linspace(0.0, float(s.weights[1]), 3).reshape(3, 1).repeat(2, axis=1)
+    return table.tolist()[2][0]
+
+
+def test_tables_that_a_kernel_computes_are_no_captures(monkeypatch):
+    owner = Settings()
+    kernel = kernel_of(computed_table, owner)
+    assert run(kernel) == 2.0
+    (forms,) = kernel.cache.values()
+    ((guards, _),) = forms.forms
+    assert [str(guarded) for guarded, _ in guards.found] == ["s.weights[1]"]
+    owner.weights[1] = 9.0
+    assert run(kernel) == 9.0

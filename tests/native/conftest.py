@@ -66,7 +66,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     loaded: dict[str, Any] = {}
 
     def build_one(source: str, compiler: str, *flags: str) -> Any:
-        options = [*(flags or ("-O3", "-march=native"))]
+        options = [] if compiler == "cuda" else [*(flags or ("-O3", "-march=native"))]
         name = compiler + hashlib.sha256("\0".join([source, *options]).encode()).hexdigest()[:16]
         if name not in loaded and compiler == "cuda":
             loaded[name] = CudaLibrary(source)

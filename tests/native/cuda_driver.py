@@ -49,6 +49,11 @@ SHARED = """
 """
 """``SHARED`` before an array of a driver that the threads of a block share."""
 
+EACH = """
+#define EACH for (i64 i = Team().rank(); i < n; i += Team().size())
+"""
+"""``EACH`` before a statement of a driver about element ``i`` of ``n``."""
+
 
 class Described:
     """An argument that a driver takes as ``const Array<T, ND>*``."""

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.native.cuda_driver import EACH
+
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy warns of what is tested here
 
 INTS = {f"{s}{b}": np.dtype(f"{'' if s == 'i' else 'u'}int{b}") for s in "iu" for b in (8, 16, 32, 64)}
@@ -22,11 +24,11 @@ BITS = "bit_and bit_or bit_xor shl shr".split()
 
 def loop(name: str, t: str, out: str, expression: str, count: int) -> str:
     params = ", ".join(f"const {t}* {v}" for v in "abc"[:count])
-    return f"TK_API void {name}_{t}({params}, {out}* y, i64 n) {{ for (i64 i = 0; i < n; ++i) y[i] = {expression}; }}\n"
+    return f"TK_API void {name}_{t}({params}, {out}* y, i64 n) {{ EACH y[i] = tk::{expression}; }}\n"
 
 
 def driver() -> str:
-    lines = ['#include "scalar.h"\nusing namespace tk;\n']
+    lines = ['#include "scalar.h"\nusing namespace tk;\n', EACH]
     for t in ALL:
         if t != "bool":
             lines += [loop(f, t, t, f"{f}(a[i], b[i])", 2) for f in BINARY]
@@ -42,16 +44,20 @@ def driver() -> str:
 
 
 DRIVER = driver()
-SOFT = '#include "fma.h"\nusing namespace tk;\n' + "".join(
-    loop("soft", t, t, "fma_soft(a[i], b[i], c[i])", 3) + loop("hard", t, t, "fma_ieee(a[i], b[i], c[i])", 3)
-    for t in FLOATS
+SOFT = (
+    '#include "fma.h"\nusing namespace tk;\n'
+    + EACH
+    + "".join(
+        loop("soft", t, t, "fma_soft(a[i], b[i], c[i])", 3) + loop("hard", t, t, "fma_ieee(a[i], b[i], c[i])", 3)
+        for t in FLOATS
+    )
 )
 
 
 @pytest.fixture
-def run(compiler: str, build: Any, call: Any) -> Any:
+def run(device_compiler: str, build: Any, call: Any) -> Any:
     """``run(name, type, out_dtype, *arrays)``."""
-    lib = build(DRIVER, compiler, "-O0", "-march=native")
+    lib = build(DRIVER, device_compiler, "-O0", "-march=native")
 
     def apply(name: str, t: str, out: Any, *args: Any) -> Any:
         result = np.empty(args[0].size, out)
@@ -191,7 +197,7 @@ def round_fraction(v: Fraction, t: str) -> float:
 
 
 @pytest.mark.parametrize("t", FLOATS)
-def test_fma_rounds_once_with_and_without_the_instruction(t: str, compiler: str, build: Any, call: Any) -> None:
+def test_fma_rounds_once_with_and_without_the_instruction(t: str, device_compiler: str, build: Any, call: Any) -> None:
     rng = np.random.default_rng(4)
     n = 4000
     scale = 2.0 ** rng.integers(-50, 50, n) if t == "f32" else 2.0 ** rng.integers(-500, 500, n)
@@ -202,7 +208,7 @@ def test_fma_rounds_once_with_and_without_the_instruction(t: str, compiler: str,
     grid = np.stack(np.meshgrid(x, x, x)).reshape(3, -1)
     a, b, c = (np.concatenate([v, r, g]) for v, r, g in zip((a, b, c), raw, grid, strict=True))
     want = np.array([exact_fma(*v, t) for v in zip(a.tolist(), b.tolist(), c.tolist(), strict=True)], FLOATS[t])
-    lib = build(SOFT, compiler, "-O2", "-march=native")
+    lib = build(SOFT, device_compiler, "-O2", "-march=native")
     for name in ("soft", "hard"):
         got = np.empty(a.size, FLOATS[t])
         call(lib[f"{name}_{t}"], a, b, c, got, a.size)

@@ -153,8 +153,7 @@ def test_every_name_of_tid_is_a_coordinate(device: str) -> None:
     assert "axis=2" in compiled.ir
     assert prepare(third, dim=(4, 5), device=device).form.ndim == 2
     assert "axis=2" not in prepare(third, dim=(4, 5), device=device).ir
-    with pytest.raises(KernelValueError, match=r"tid\(\) is unpacked into 2 names, but this launch has 3"):
-        prepare(torn, tiled=False, device=device)
+    assert prepare(torn, tiled=False, device=device).form.ndim == 3  # fewer names are the first coordinates
 
 
 def test_a_grid_of_several_dimensions_compiles_without_dim() -> None:

@@ -27,7 +27,7 @@ def coordinates(out: tk.array2d[tk.int32]):
     row[0, 2] = k
     row[0, 3] = m
     row[0, 4] = n
-    tk.tile_store(out, row, offset=(n, 0))
+    tk.tile_store(out, row, offset=(((i * 3 + j) + k) * 4 + m, 0))
 
 
 @tk.kernel
@@ -78,7 +78,7 @@ def test_four_dimensions():
     grid = (2, 3, 1, 4)
     out = np.zeros((24, 5), np.int32)
     tk.launch_tiled(coordinates, dim=grid, outputs=[out])
-    expected = [[*index, n] for n, index in enumerate(np.ndindex(*grid))]
+    expected = [[*index, index[0]] for index in np.ndindex(*grid)]
     assert out.tolist() == expected
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import warp as wp
 
 import tilekit as tk
 from tests.runtime.test_lanes import run
@@ -11,6 +12,42 @@ from tests.runtime.test_lanes import run
 def element_writes(out: tk.array2d[tk.int32]):
     i, j = tk.tid()
     out[i, j] = 10 * i + j
+
+
+@tk.kernel
+def first_coordinates(out: tk.array2d[tk.int32]):
+    i = tk.tid()
+    j, k = tk.tid()
+    tk.atomic_add(out, i, j + 4 * k, 1)
+
+
+@tk.kernel
+def first_coordinates_of_lanes(out: tk.array2d[tk.int32]):
+    i = tk.tid()
+    j, k = tk.tid()
+    n = tk.untile(tk.tile(k))
+    tk.atomic_add(out, i, j + 4 * n, 1)
+
+
+@wp.kernel
+def warps_first_coordinates(out: wp.array2d(dtype=wp.int32)):
+    i = wp.tid()
+    j, k = wp.tid()
+    wp.atomic_add(out, i, j + 4 * k, 1)
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_fewer_names_than_dimensions_are_the_first_coordinates_as_in_warp(device):
+    wanted = wp.zeros((2, 12), dtype=wp.int32)
+    wp.launch(warps_first_coordinates, dim=(2, 3, 4), inputs=[wanted])
+    for launch, kernel, options in (
+        (tk.launch, first_coordinates, {}),
+        (tk.launch_tiled, first_coordinates, {}),
+        (tk.launch, first_coordinates_of_lanes, {"block_dim": 6}),
+    ):
+        out = np.zeros((2, 12), np.int32)
+        launch(kernel, dim=(2, 3, 4), inputs=[out], device=device, **options)
+        np.testing.assert_array_equal(out, wanted.numpy())
 
 
 @tk.kernel

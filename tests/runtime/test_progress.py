@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from tilekit.config import config
 from tilekit.runtime import progress as module
 from tilekit.runtime.progress import progress
 
@@ -38,6 +39,29 @@ def test_a_terminal_is_told_once(impatient: threading.Event, monkeypatch: pytest
     assert terminal.getvalue().startswith("tilekit: compiling kernel 'k' with g++ ... ")
     assert terminal.getvalue().endswith(" s\n")
     assert terminal.getvalue().count("\n") == 1
+
+
+def test_a_reason_is_asked_for_where_it_is_shown(impatient: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with config.scoped(cache_dir="/somewhere"), progress("compiling", lambda: f"in {config.cache_dir}"):
+        assert impatient.wait(10)
+    assert terminal.getvalue().startswith("tilekit: compiling (in /somewhere) ... ")
+    impatient.clear()
+    with progress("compiling", lambda: ""):
+        assert impatient.wait(10)
+    assert "\ntilekit: compiling ... " in terminal.getvalue()
+    monkeypatch.setattr(module, "PATIENCE", 60.0)
+    with progress("compiling", lambda: pytest.fail("nobody sees it")):
+        pass
+
+
+def test_a_notebook_is_told(impatient: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
+    monkeypatch.setattr("sys.stderr", stream)
+    with progress("compiling"):
+        assert impatient.wait(10)
+    assert stream.getvalue().startswith("tilekit: compiling ... ")
 
 
 def test_a_failure_ends_the_line_too(impatient: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ GROUP = "Launch"
 
 @builtin()
 def coordinate(axis: int) -> Scalar:
-    """Coordinate ``axis`` of the block, or of the point in a kernel without blocks; -1 is the linear index."""
+    """Coordinate ``axis`` of the block, or of the point in a kernel without blocks."""
 
 
 @coordinate.result
@@ -29,12 +29,7 @@ def _coordinate_result() -> ScalarType:
 
 @coordinate.reference
 def _coordinate_reference(machine: Machine, axis: int) -> Any:
-    if axis >= 0:
-        return machine.block[axis]
-    linear = 0
-    for index, extent in zip(machine.block, machine.grid, strict=True):
-        linear = linear * extent + index
-    return linear
+    return machine.block[axis]
 
 
 @coordinate.emit
@@ -44,7 +39,7 @@ def _coordinate_emit(cx: Any, results: Any, axis: int) -> None:
 
 @builtin(lane=True)
 def point(axis: int) -> Scalar:
-    """Coordinate ``axis`` of the lane's point under ``launch``; -1 is the linear index."""
+    """Coordinate ``axis`` of the lane's point under ``launch``."""
 
 
 point.result(_coordinate_result)
@@ -103,7 +98,7 @@ def _dim_emit(cx: Any) -> str:
 
 
 class Tid(Scalar):
-    """What ``tk.tid()`` gives: one index, or unpacked, as many coordinates as there are names."""
+    """What ``tk.tid()`` gives: the first coordinate, or unpacked, as many as there are names."""
 
     __slots__ = ()
 
@@ -114,12 +109,13 @@ class Tid(Scalar):
         """The first ``count`` coordinates; one more than the grid has adds the lane."""
         form = launch_form()
         ndim = count if form.ndim is None else form.ndim
-        if count == ndim:
+        if count <= ndim:
             return tuple((coordinate if form.tiled else point)(axis) for axis in range(count))
         if form.tiled and count == ndim + 1:
             return (*(coordinate(axis) for axis in range(ndim)), lane_index())
-        most = f"{ndim} or, with the lane, {ndim + 1}" if form.tiled else str(ndim)
-        raise KernelValueError(f"tid() is unpacked into {count} names, but this launch has {most}")
+        has = f"{ndim} dimension{'s' * (ndim > 1)}"
+        more = "; one more name is the lane" if form.tiled else ""
+        raise KernelValueError(f"tid() is unpacked into {count} names, but this launch has {has}{more}")
 
 
 def launch_form() -> LaunchForm:
@@ -137,11 +133,11 @@ def tid() -> Any:
 
     Returns:
         ``i, j = tk.tid()``: the coordinates of the block (``launch_tiled``) or of the point (``launch``), int32;
-        under ``launch_tiled`` one name more than the grid has dimensions is the lane. One name alone, ``i = tk.tid()``,
-        is the row-major number of the block or point.
+        under ``launch_tiled`` one name more than the grid has dimensions is the lane. Fewer names are the first
+        coordinates, one name alone, ``i = tk.tid()``, the first.
 
     Raises:
-        KernelValueError: more or fewer names than the launch has dimensions.
+        KernelValueError: more names than that.
 
     Example:
         >>> import numpy as np, tilekit as tk
@@ -155,9 +151,7 @@ def tid() -> Any:
         array([[ 0,  1,  2],
                [10, 11, 12]], dtype=int32)
     """
-    form = launch_form()
-    axis = 0 if form.ndim == 1 else -1
-    return Tid((coordinate if form.tiled else point)(axis).datum)
+    return Tid((coordinate if launch_form().tiled else point)(0).datum)
 
 
 def dimensions(fn: Function) -> int:

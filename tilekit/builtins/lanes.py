@@ -221,7 +221,7 @@ def _set_emit(cx: Any, results: Any, t: Any, lane: str, x: str) -> None:
 
 @builtin()
 def lane_coordinate(lane: Scalar, axis: int, lanes: int) -> Scalar:
-    """Coordinate ``axis`` of a lane's own point, -1 for its linear index; blocks are consecutive points."""
+    """Coordinate ``axis`` of a lane's own point; blocks are consecutive points."""
 
 
 @lane_coordinate.result
@@ -231,11 +231,9 @@ def _lane_coordinate_result() -> ScalarType:
 
 @lane_coordinate.reference
 def _lane_coordinate_reference(machine: Machine, lane: Any, axis: int, lanes: int) -> Any:
-    linear = machine.block[0] * lanes + int(lane)
-    return linear if axis < 0 else np.unravel_index(linear, machine.grid)[axis]
+    return np.unravel_index(machine.block[0] * lanes + int(lane), machine.grid)[axis]
 
 
 @lane_coordinate.emit
 def _lane_coordinate_emit(cx: Any, lane: str, axis: int, lanes: int) -> str:
-    linear = f"block * {lanes} + {lane}"
-    return f"(tk::i32)({linear})" if axis < 0 else f"(tk::i32)tk::coordinate(launch, {linear}, {axis})"
+    return f"(tk::i32)tk::coordinate(launch, block * {lanes} + {lane}, {axis})"

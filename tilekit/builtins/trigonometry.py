@@ -66,7 +66,7 @@ def tan(x: Number) -> Number:
 
 @elementwise()
 def asin(x: Number) -> Number:
-    """The angle in ``[-pi/2, pi/2]`` whose sine is ``x``; NaN outside ``[-1, 1]``.
+    """The angle in ``[-pi/2, pi/2]`` whose sine is ``x``, which is limited to ``[-1, 1]`` as in Warp.
 
     Args:
         x: A floating number or tile.
@@ -83,7 +83,7 @@ def asin(x: Number) -> Number:
 
 @elementwise()
 def acos(x: Number) -> Number:
-    """The angle in ``[0, pi]`` whose cosine is ``x``; NaN outside ``[-1, 1]``.
+    """The angle in ``[0, pi]`` whose cosine is ``x``, which is limited to ``[-1, 1]`` as in Warp.
 
     Args:
         x: A floating number or tile.
@@ -275,8 +275,8 @@ for _declared in (sin, cos, tan, asin, acos, atan, atan2, sinh, cosh, tanh, asin
 sin.reference(lambda x: in_double(np.sin, x))
 cos.reference(lambda x: in_double(np.cos, x))
 tan.reference(lambda x: in_double(np.tan, x))
-asin.reference(lambda x: in_double(np.arcsin, x))
-acos.reference(lambda x: in_double(np.arccos, x))
+asin.reference(lambda x: in_double(lambda value: np.arcsin(np.clip(value, -1, 1)), x))
+acos.reference(lambda x: in_double(lambda value: np.arccos(np.clip(value, -1, 1)), x))
 atan.reference(lambda x: in_double(np.arctan, x))
 atan2.reference(lambda y, x: in_double(np.arctan2, y, x))
 sinh.reference(lambda x: in_double(np.sinh, x))

@@ -68,8 +68,8 @@ class Emitter:
         self.lane_name = outer
 
     def coordinate(self, axis: int) -> str:
-        """Coordinate ``axis`` of the block or point, -1 for its linear index, as int32."""
-        return COORDINATES[axis] if axis >= 0 else "(tk::i32)block"
+        """Coordinate ``axis`` of the block or point, as int32."""
+        return COORDINATES[axis]
 
     def mark_line(self, location: Location | None) -> None:
         """A ``#line`` so that compilers, debuggers and sanitizers name the Python line."""

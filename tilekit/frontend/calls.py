@@ -236,7 +236,7 @@ def only_constants(function: Any, root: str) -> Callable[..., Any]:
             name = getattr(function, "__name__", str(function))
             hint = f"; use tk.{name}" if name in REGISTRY else "; call it on the host and pass the result"
             raise fail(KernelTypeError(f"{root}.{name} cannot be applied to a kernel's values{hint}"))
-        return function(*args, **kwargs)
+        return as_python(function)(*args, **kwargs)
 
     return call
 

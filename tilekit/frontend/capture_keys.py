@@ -10,6 +10,7 @@ from enum import Enum
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from tilekit.ir.types import find_dtype
 _ARRAY_PROTOCOLS = ("__array_interface__", "__cuda_array_interface__", "__dlpack__")
 _CONTAINERS = (list, dict, set, bytearray)
 _BUFFERS = (bytearray, array, memoryview)
+PLAIN = frozenset({int, float, bool, str, bytes, type(None)})
+"""Types whose values are told apart at once."""
 
 
 def key_of_value(value: Any) -> Any:
@@ -122,6 +125,8 @@ def _key_of_object(value: Any) -> Any:
 def _attribute_key(value: Any, around: tuple[int, ...] = (), whole: bool = False) -> Any:
     """The key of an object, or of what it holds: containers and objects count as what is in them now; arrays only
     where ``whole``."""
+    if type(value) in PLAIN:
+        return key_of_value(value)
     if id(value) in around:
         return _Same(value)
 
@@ -164,9 +169,15 @@ def is_users(kind: type) -> bool:
 
 
 def _slots_of(kind: type) -> list[str]:
-    found = [vars(base).get("__slots__", ()) for base in kind.__mro__]
-    names = [name for slots in found for name in ((slots,) if isinstance(slots, str) else slots)]
-    return [name for name in names if not name.startswith("__")]
+    known = _slots.get(kind)
+    if known is None:
+        found = [vars(base).get("__slots__", ()) for base in kind.__mro__]
+        names = [name for slots in found for name in ((slots,) if isinstance(slots, str) else slots)]
+        known = _slots[kind] = [name for name in names if not name.startswith("__")]
+    return known
+
+
+_slots: WeakKeyDictionary[type, list[str]] = WeakKeyDictionary()
 
 
 def _root(value: Any) -> str:
@@ -175,6 +186,8 @@ def _root(value: Any) -> str:
 
 def is_mutable(value: Any) -> bool:
     """Whether a value may change while it stays the same object, so that identity says nothing."""
+    if type(value) in PLAIN:
+        return False
     if isinstance(value, MethodType):
         return is_mutable(value.__self__)
     if isinstance(value, tuple):

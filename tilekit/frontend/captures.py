@@ -45,11 +45,14 @@ class Captures:
     def _look_again(self) -> int:
         captures, values = self._read()
         keys = tuple(map(checked_key, captures, values))
-        number = self._numbers.setdefault(tuple(zip(map(str, captures), keys, strict=True)), len(self._numbers))
+        named = tuple(zip(map(str, captures), keys, strict=True))
+        number = self._numbers.get(named)
+        if number is None:
+            number = self._numbers[named] = len(self._numbers)
+            for capture, key in zip(captures, keys, strict=True):
+                self.count(capture, key)
         settled = not any(map(is_changing, values))
         self._state = (checker_of(zip(captures, values, strict=True)), number) if settled else None
-        for capture, key in zip(captures, keys, strict=True):
-            self.count(capture, key)
         return number
 
     def known(self) -> dict[Any, Capture]:

@@ -140,8 +140,17 @@ class Expressions(ast.NodeTransformer):
                 node.args = [plain.visit(item) for item in node.args]
         else:
             self.generic_visit(node)
+            if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
+                node.args = self._class_and_self(node)
         node.func = support("fn", node.func, at=node.func)
         return node
+
+    def _class_and_self(self, at: ast.Call) -> list[ast.expr]:
+        """What ``super()`` finds in the frame that calls it, which here is another one."""
+        arguments = self.source.node.args.args
+        if "__class__" not in self.source.function.__code__.co_freevars or not arguments:
+            return []
+        return [place(ast.Name(name, ast.Load()), at) for name in ("__class__", arguments[0].arg)]
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
         """An f-string: run-time values in it have no text yet."""

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
+import numpy as np
+
 from tilekit.errors import Location, TilekitError
 from tilekit.frontend.calls import is_traced
-from tilekit.frontend.capture_keys import content_key, is_changing, is_users, key_of_value
+from tilekit.frontend.capture_keys import PLAIN, content_key, is_changing, is_users, key_of_value
 from tilekit.frontend.captures import checked_key
 from tilekit.frontend.outer_names import (
     Capture,
@@ -69,7 +71,7 @@ class Reads:
     def __init__(self, known: Mapping[tuple[Any, ...], Capture]) -> None:
         self._known = known
         self._found: dict[tuple[Any, ...], tuple[Guarded, Any, Any]] = {}
-        self._seen: set[Any] = set()
+        self._seen: set[Any] = {capture.function for capture in known.values() if capture.strict}
         self._made: dict[int, Any] = {}
 
     def attribute(self, holder: Any, chain: Chain, value: Any, text: str) -> None:
@@ -103,8 +105,9 @@ class Reads:
                     self._note((id(item), name), ModuleRead(item, (("attr", name),), text, locate()), vars(item)[name])
 
     def made(self, function: Any, result: Any) -> None:
-        holds = getattr(result, "__dict__", {}).values()
-        if isinstance(function, type) or any(map(is_traced, holds)):
+        held = getattr(result, "__dict__", None)
+        holds = isinstance(held, dict) and any(map(is_traced, held.values()))
+        if isinstance(function, type) or holds or _computes(function, result):
             self._made[id(result)] = result
 
     def _running(self, functions: Iterator[FunctionType] | list[FunctionType]) -> list[FunctionType]:
@@ -143,11 +146,20 @@ def key_of(guarded: Guarded, value: Any) -> Any:
 
 def _is_fixed(holder: Any) -> bool:
     """Whether nothing of an object can change."""
-    if isinstance(holder, str | bytes | int | float | complex | None):
+    if type(holder) in PLAIN:
         return True
     if isinstance(holder, ModuleType):
         return holder.__name__.partition(".")[0] in ("tilekit", "warp")
     return (type(holder).__module__ or "").partition(".")[0] == "tilekit"
+
+
+def _computes(function: Any, result: Any) -> bool:
+    """Whether NumPy made an array of what the trace has read already: a function of its own, or an array's method."""
+    if not isinstance(result, np.ndarray):
+        return False
+    owner = getattr(function, "__self__", None)
+    root = (getattr(function, "__module__", None) or type(function).__module__ or "").partition(".")[0]
+    return result is not owner and (isinstance(owner, np.ndarray) or root == "numpy")
 
 
 def _items(values: Sequence[Any]) -> Iterator[Any]:
@@ -164,18 +176,17 @@ class Guards:
         self.found = [(guarded, key) for guarded, _, key in found]
         stable = [(guarded, value) for guarded, value, _ in found if not is_changing(value)]
         self._unchanged = checker_of(stable)
-        self._changing = len(stable) < len(found)
+        self._changing = [(guarded, key) for guarded, value, key in found if is_changing(value)]
 
     def hold(self) -> bool:
         """Whether all are what they were; by identity first."""
-        if not self._changing:
-            try:
-                if self._unchanged():
-                    return True
-            except Exception:  # something is gone, which the slow way tells
-                pass
         try:
-            return all(key_of(guarded, guarded.read()) == key for guarded, key in self.found)
+            same = self._unchanged()
+        except Exception:  # something is gone, which the slow way tells
+            same = False
+        left = self._changing if same else self.found
+        try:
+            return all(key_of(guarded, guarded.read()) == key for guarded, key in left)
         except TilekitError:
             return False
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import dis
+import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property, partial
+from importlib.util import resolve_name
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -20,20 +22,28 @@ from tilekit.frontend.source import Source, read_source
 class Capture:
     """One outer name of one function with the attributes and constant subscripts that follow it.
 
-    ``strict`` where a kernel inlines the function; else it is Python that runs while a kernel is traced.
+    ``strict`` where a kernel inlines the function; else it is Python that runs while a kernel is traced. ``module`` is
+    where a name comes from that such Python imports itself.
     """
 
-    __slots__ = ("chain", "function", "location", "name", "read_root", "strict")
+    __slots__ = ("chain", "function", "location", "module", "name", "read_root", "strict")
 
     def __init__(
-        self, function: FunctionType, name: str, chain: Chain, location: Location | None = None, strict: bool = True
+        self,
+        function: FunctionType,
+        name: str,
+        chain: Chain,
+        location: Location | None = None,
+        strict: bool = True,
+        module: str | None = None,
     ) -> None:
         self.function = function
+        self.module = module
         self.name = name
         self.chain = chain
         self.location = location
         self.strict = strict
-        self.read_root = _root_reader(function, name)
+        self.read_root = _root_reader(function, name) if module is None else partial(sys.modules.get, module, Missing)
 
     def read(self) -> Any:
         """The value now; modules are passed through, so that ``cfg.TILE`` is what counts."""
@@ -42,11 +52,16 @@ class Capture:
     @property
     def identity(self) -> tuple[Any, ...]:
         """Equal for captures of the same variable."""
+        if self.module is not None:
+            return self.module, self.chain, self.strict
         cell = _cell_of(self.function, self.name)
         return id(self.function.__globals__) if cell is None else id(cell), self.name, self.chain, self.strict
 
     def expression(self, index: int, names: dict[str, Any]) -> str:
         """Python code that reads the value; ``names`` gets what it needs."""
+        if self.module is not None:
+            names[f"c{index}"] = self.read
+            return f"c{index}()"
         cell = _cell_of(self.function, self.name)
         if cell is not None:
             names[f"c{index}"] = cell
@@ -61,7 +76,7 @@ class Capture:
         return text + chain_expression(self.chain, index, names)
 
     def __str__(self) -> str:
-        return self.name + shown_chain(self.chain)
+        return (self.module or self.name) + shown_chain(self.chain)
 
 
 def follow_or_missing(value: Any, chain: Chain) -> Any:
@@ -132,9 +147,9 @@ def captures_by(functions: Iterable[FunctionType], strict: bool = True) -> dict[
         source = _source(current, as_kernel=strict)
         if source is None:  # its text is no kernel's, so that it runs as Python
             strict, source = False, _source(current, as_kernel=False)
-        for (name, chain), node in _outer_names(source, current).items():
+        for (name, chain, module), node in _outer_names(source, current).items():
             place = source.location(node) if source is not None and node is not None else None
-            capture = Capture(current, name, chain, place, strict)
+            capture = Capture(current, name, chain, place, strict, module)
             found.setdefault(capture.identity, capture)
             value = capture.read()
             (inlined if strict else running).extend(helpers_in(value))
@@ -183,6 +198,8 @@ def run_by_python(value: Any, whole: bool) -> Iterator[FunctionType]:
             yield from run_by_python(item, whole)
     if isinstance(value, MethodType):
         yield from run_by_python(value.__self__, whole)
+    if type(value).__module__ == "functools" and isinstance(getattr(value, "__wrapped__", None), FunctionType):
+        yield value.__wrapped__  # of functools.cache and its kin
     kind = value if isinstance(value, type) else type(value)
     whole = whole or kind is value
     for base in kind.__mro__:
@@ -231,16 +248,37 @@ def names_in(functions: Iterable[FunctionType]) -> set[str]:
     return found
 
 
-def _outer_names(source: Source | None, function: FunctionType) -> dict[tuple[str, Chain], ast.AST | None]:
-    """The outer names of a function with what follows them, and where each stands first."""
+Names = dict[tuple[str, Chain, str | None], ast.AST | None]
+"""Outer names with what follows them, and the module that the function imports them from; where each stands first."""
+
+
+def _outer_names(source: Source | None, function: FunctionType) -> Names:
+    """The outer names of a function."""
     outer = {*_global_names(function.__code__), *function.__code__.co_freevars}
     if source is None:
-        return {(name, ()): None for name in outer}
-    finder = _ChainFinder(outer)
+        return {(name, (), None): None for name in outer}
+    finder = _ChainFinder(outer, _imports_of(source, function))
     node = source.node
     for statement in node.body if isinstance(node.body, list) else [node.body]:
         finder.visit(statement)
     return finder.found
+
+
+def _imports_of(source: Source, function: FunctionType) -> dict[str, tuple[str, Chain]]:
+    """The names that a function imports itself: the module, and the attribute of it that is meant."""
+    found: dict[str, tuple[str, Chain]] = {}
+    package = str(function.__globals__.get("__package__") or "")
+    for node in ast.walk(source.node):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                name = alias.asname or alias.name.partition(".")[0]
+                found[name] = (alias.name if alias.asname else name, ())
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            if node.level:
+                module = resolve_name("." * node.level + module, package) if package else ""
+            found.update((alias.asname or alias.name, (module, (("attr", alias.name),))) for alias in node.names)
+    return found
 
 
 def _global_names(code: CodeType) -> Iterator[str]:
@@ -255,14 +293,18 @@ def _global_names(code: CodeType) -> Iterator[str]:
 class _ChainFinder(ast.NodeVisitor):
     """Collects the longest chains of attributes and constant subscripts on outer names."""
 
-    def __init__(self, outer: set[str]) -> None:
+    def __init__(self, outer: set[str], imports: Mapping[str, tuple[str, Chain]]) -> None:
         self.outer = outer
-        self.found: dict[tuple[str, Chain], ast.AST | None] = {}
+        self.imports = imports
+        self.found: Names = {}
 
     def generic_visit(self, node: ast.AST) -> None:
         root, chain = chain_of(node)
         if isinstance(root, ast.Name):
             if root.id in self.outer:
-                self.found.setdefault((root.id, chain), node)
+                self.found.setdefault((root.id, chain, None), node)
+            elif root.id in self.imports:
+                module, lead = self.imports[root.id]
+                self.found.setdefault((root.id, lead + chain, module), node)
             return
         super().generic_visit(root)

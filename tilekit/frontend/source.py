@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, TracebackType
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from tilekit.errors import KernelSyntaxError, Location
@@ -114,7 +114,7 @@ def read_source(function: FunctionType) -> Source:
 def _parsed(function: FunctionType, file: str, text: str, first: int) -> Source:
     where = Location(file, first, function=function.__name__)
     if function.__name__ == "<lambda>":
-        return Source(function, file, _find_lambda(function, file, where), text, first)
+        return Source(function, file, _mangled(_find_lambda(function, file, where), function), text, first)
     # Not textwrap.dedent: comments and lines of strings may stand further left than the function.
     nested = text[:1].isspace()
     parsed = f"if True:\n{text}" if nested else textwrap.dedent(text)
@@ -126,7 +126,24 @@ def _parsed(function: FunctionType, file: str, text: str, first: int) -> Source:
             item.end_lineno += shift  # type: ignore[attr-defined]
             item.col_offset += indent  # type: ignore[attr-defined]
             item.end_col_offset += indent  # type: ignore[attr-defined]
-    return Source(function, file, node, text, first)
+    return Source(function, file, _mangled(node, function), text, first)
+
+
+Node = TypeVar("Node", bound=ast.AST)
+
+
+def _mangled(node: Node, function: FunctionType) -> Node:
+    """The tree with names such as ``__x`` as Python spells them inside a class."""
+    parts = function.__qualname__.split(".")
+    while len(parts) > 2 and parts[-2] == "<locals>":  # a function inside a method
+        del parts[-2:]
+    kind = parts[-2].lstrip("_") if len(parts) > 1 else ""
+    for item in ast.walk(node) if kind else ():
+        for field in ("id", "attr", "arg"):
+            name = getattr(item, field, None)
+            if isinstance(name, str) and name.startswith("__") and not name.endswith("__"):
+                setattr(item, field, f"_{kind}{name}")
+    return node
 
 
 def _parse(text: str, function: FunctionType, where: Location, shift: int) -> ast.FunctionDef:

@@ -127,25 +127,25 @@ TK_FN f32 tan(f32 x)
     return x == 0 ? x : (f32)((odd ? -v.cos : v.sin) / (odd ? v.sin : v.cos));
 }
 
-// Inverse sine and cosine, NaN outside [-1, 1]. f64 within 2 ulp.
+// Inverse sine and cosine of x limited to [-1, 1]. f64 within 2 ulp.
 TK_FN f64 asin(f64 x)
 {
-    const f64 a = copysign(x, 1.0);
+    const f64 a = copysign(x, 1.0) < 1.0 ? copysign(x, 1.0) : 1.0;
     const bool small = a <= 0.5;
     const f64 z = small ? a * a : 0.5 - 0.5 * a, t = small ? a : sqrt_ieee(z);
     const f64 p = t * z * poly_asin(z);
     const f64 y = small ? t + p : kPio2Hi - (2.0 * (t + p) - kPio2Lo);
-    return a <= 1.0 ? copysign(y, x) : quiet_nan();
+    return x == x ? copysign(y, x) : quiet_nan();
 }
 TK_FN f64 acos(f64 x)
 {
-    const f64 a = copysign(x, 1.0);
+    const f64 a = copysign(x, 1.0) < 1.0 ? copysign(x, 1.0) : 1.0;
     const bool small = a <= 0.5;
     const f64 z = small ? a * a : 0.5 - 0.5 * a, t = small ? x : sqrt_ieee(z);
     const f64 p = t * z * poly_asin(z);
     const f64 middle = kPio2Hi - (t + (p - kPio2Lo));
     const f64 outer = x > 0 ? 2.0 * (t + p) : 2.0 * (kPio2Hi - (t + (p - kPio2Lo)));
-    return a <= 1.0 ? (small ? middle : outer) : quiet_nan();
+    return x == x ? (small ? middle : outer) : quiet_nan();
 }
 // Inverse tangent. f64 within 2 ulp. atan(a) = atan(c) + atan((a - c) / (1 + a c)) with the nearest of five c.
 TK_FN f64 atan(f64 x)

@@ -19,11 +19,31 @@ template <class T> TK_FN T neg(T a)
     else return narrow<T>((compute_t<T>)0 - widen(a));
 }
 
-// a * b + c rounded once: f32 and f64 by one FMA; f16 and bf16 through f64, where a * b is exact and the sum is rounded
-// to odd; integers wrap.
+// a * b + c rounded once, of f16 and bf16: by CUDA's instruction, else through f64, where a * b is exact and the sum is
+// rounded to odd.
+template <class T> TK_FN T fma_half(T a, T b, T c)
+{
+#ifdef TK_CUDA
+    if constexpr (is_same<T, f16>::value) {
+        u16 r;
+        asm("fma.rn.f16 %0, %1, %2, %3;" : "=h"(r) : "h"(a.bits), "h"(b.bits), "h"(c.bits));
+        return f16{(u16)((r & 0x7fffu) > 0x7c00u ? 0x7e00u : r)};
+    }
+#if __CUDA_ARCH__ >= 800
+    if constexpr (is_same<T, bf16>::value) {
+        u16 r;
+        asm("fma.rn.bf16 %0, %1, %2, %3;" : "=h"(r) : "h"(a.bits), "h"(b.bits), "h"(c.bits));
+        return bf16{(u16)((r & 0x7fffu) > 0x7f80u ? 0x7fc0u : r)};
+    }
+#endif
+#endif
+    return cast<T>(add_odd(to_f64(a) * to_f64(b), to_f64(c)));
+}
+
+// a * b + c rounded once: f32 and f64 by one FMA, f16 and bf16 by fma_half(); integers wrap.
 template <class T> TK_FN T fma(T a, T b, T c)
 {
-    if constexpr (is_half<T>) return cast<T>(add_odd(to_f64(a) * to_f64(b), to_f64(c)));
+    if constexpr (is_half<T>) return fma_half(a, b, c);
     else if constexpr (Num<T>::is_float) return fma_ieee(a, b, c);
     else return narrow<T>(widen(a) * widen(b) + widen(c));
 }

@@ -51,6 +51,11 @@ class Entry:
     """Name -> {"size": bytes, "sha256": hex digest}."""
 
     @property
+    def created_at(self) -> str:
+        """When, to the second, for people."""
+        return self.created[:19].replace("T", " ")
+
+    @property
     def size(self) -> int:
         """Bytes of all files."""
         return sum(int(file["size"]) for file in self.files.values())
@@ -200,7 +205,7 @@ def _write_entry(folder: Path, kind: str, key: str, describe: Mapping[str, str])
     entry = {
         "kind": kind,
         "key": key,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
         "tilekit": tilekit_version(),
         "describe": {str(name): str(value) for name, value in describe.items()},
         "files": files,

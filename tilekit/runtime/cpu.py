@@ -30,11 +30,12 @@ from tilekit.passes.uniformity import runs_lanes
 from tilekit.runtime import cache, faults
 from tilekit.runtime.arguments import whole_blocks
 from tilekit.runtime.dump import Dump
-from tilekit.runtime.keys import key_of
+from tilekit.runtime.keys import DIGITS, key_of
 from tilekit.runtime.pool import run_blocks
 from tilekit.runtime.progress import progress
 from tilekit.runtime.toolchain import REMEDY, Toolchain, find_toolchain, library_suffix
 from tilekit.runtime.warm import Again, Like
+from tilekit.runtime.why import reason
 
 NATIVE = Path(__file__).parents[1] / "native"
 _FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H",
@@ -107,22 +108,31 @@ def _header_digest() -> str:
 
 def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bool) -> Path:
     """The shared library of a generated kernel, from the cache or the compiler."""
+    flags = toolchain.flags_of(debug, fast_math)
     key = key_of(
         source=generated.source,
         headers=_header_digest(),
         compiler=toolchain.fingerprint,
-        flags=list(toolchain.flags_of(debug, fast_math)),
+        flags=list(flags),
         tilekit=cache.tilekit_version(),
     )
     name = f"kernel{library_suffix()}"
 
+    describe = {
+        "kernel": generated.function.name,
+        "compiler": f"{toolchain.name} {toolchain.version}",
+        "flags": " ".join(flags),
+        "headers": _header_digest()[:DIGITS],
+        "compiler, flags and processor": toolchain.fingerprint[:DIGITS],
+    }
+
     def compile_into(folder: Path) -> None:
         source = folder / "kernel.cpp"
         source.write_text(generated.source, encoding="utf-8")
-        with progress(f"compiling kernel {generated.function.name!r} with {toolchain.name}"):
+        what = f"compiling kernel {generated.function.name!r} with {toolchain.name}"
+        with progress(what, lambda: reason("cpu", describe)):
             toolchain.compile(source, folder / name, [NATIVE], debug, fast_math)
 
-    describe = {"kernel": generated.function.name, "compiler": f"{toolchain.name} {toolchain.version}"}
     return cache.get_or_build("cpu", key, compile_into, describe) / name
 
 

@@ -10,6 +10,9 @@ from typing import Any
 
 from tilekit.errors import KernelTypeError
 
+DIGITS = 12
+"""As many of a digest tell it from others, for people."""
+
 
 def key_of(**parts: object) -> str:
     """The sha256 digest, in hexadecimal, of named parts. The order in which they are given does not matter.

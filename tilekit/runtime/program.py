@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tilekit.builtins.grid import dimensions
 from tilekit.codegen.architectures import arch_name, shared_limit
+from tilekit.codegen.cpu import ENTRY
 from tilekit.codegen.gemm import Plan, plans_of
 from tilekit.codegen.placed import Placed, placed_tiles
 from tilekit.codegen.shared_memory import check_shared_memory
@@ -161,8 +162,7 @@ class Compiled:
     @cached_property
     def resources(self) -> Resources:
         """What the cubin says of the kernel; raises as ``cubin``."""
-        (found,) = read_resources(self._built[0].code).values()
-        return found
+        return read_resources(self._built[0].code)[ENTRY]
 
     def _check_shared(self) -> None:
         used = self.generated.arena + self.resources.shared_bytes

@@ -177,11 +177,13 @@ def remember(
     places, numbers, kinds = _places(kernel, arguments)
     libraries = {library_of.get(kind) for kind in kinds.values()}
     like = Like(values, places, numbers, grid, points, tuple(libraries))
-    again = compiled.again(like) if hasattr(compiled, "again") else None  # the interpreter has none
+    again = compiled.again(like) if hasattr(compiled, "again") else None
+    if again is None:  # as in the interpreter
+        return
     forms = kernel.cache.get(form)
     if isinstance(forms, ByBlockDim):
         forms = forms.get(compiled.block_dim)
-    if again is not None and (forms is compiled or isinstance(forms, GuardedForms)):
+    if forms is compiled or isinstance(forms, GuardedForms):
         arrays = list(kinds)
         written = [arrays[position] for position in compiled.written]
         marked = [position for position in written if library_of.get(kinds[position]) == "torch"]

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from tilekit.errors import TilekitError
-from tilekit.runtime.cuda import devices, driver, nvrtc, streams
+from tilekit.runtime.cuda import devices, driver, streams
 
 _CONFIG = struct.Struct("7I4xPPI4x")
 ATTRIBUTES = {75: 9, 76: 0, 97: 227 << 10, 16: 132}
@@ -167,16 +166,6 @@ class FakeLibrary:
         launched = Launched(grid, block, numbers[6], numbers[7], function, context, arguments)
         self.launches.append(launched)
         self.on_launch(launched)
-
-
-def has_nvrtc() -> bool:
-    try:
-        return bool(nvrtc.version())
-    except TilekitError:
-        return False
-
-
-needs_nvrtc = pytest.mark.skipif(not has_nvrtc(), reason="needs NVRTC, which the extra 'cuda' brings")
 
 
 @pytest.fixture

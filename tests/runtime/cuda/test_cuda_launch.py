@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import tilekit as tk
-from tests.runtime.cuda.fake_driver import FakeLibrary, fake as fake, needs_nvrtc
+from tests.nvrtc import needs_nvrtc
+from tests.runtime.cuda.fake_driver import FakeLibrary, fake as fake
 from tilekit.errors import CompileError, DeviceError, FallbackWarning, KernelValueError, MissingPackageError
 from tilekit.runtime import arrays
 from tilekit.runtime.array_view import ArrayView

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import tilekit as tk
-from tests.runtime.cuda.fake_driver import FakeLibrary, fake as fake, needs_nvrtc
+from tests.nvrtc import needs_nvrtc
+from tests.runtime.cuda.fake_driver import FakeLibrary, fake as fake
 from tilekit.errors import DeviceError, KernelAssertionError, KernelTypeError
 from tilekit.runtime import arrays
 from tilekit.runtime.cuda.devices import device

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import tilekit as tk
-from tests.runtime.cuda.fake_driver import needs_nvrtc
+from tests.nvrtc import needs_nvrtc
 from tilekit.codegen.target import Target
 from tilekit.errors import CompileError, DeviceError
 from tilekit.runtime import cache

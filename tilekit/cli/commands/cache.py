@@ -1,7 +1,8 @@
-"""Compiled kernels on disk: list them, explain one, or remove them.
+"""Compiled kernels on disk: list them, explain one, tell why it was compiled, or remove them.
 
 python -m tilekit cache list
 python -m tilekit cache explain 4e1ff9
+python -m tilekit cache why gemm
 python -m tilekit cache clear
 """
 
@@ -11,8 +12,8 @@ import argparse
 
 from tilekit.cli.text import size, table
 from tilekit.runtime import cache, store
-
-KEY_DIGITS = 12
+from tilekit.runtime.keys import DIGITS
+from tilekit.runtime.why import why
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +23,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     explaining = actions.add_parser("explain", help="what an entry is, and where its source lies")
     explaining.add_argument("key", help="the first digits of its key, as `cache list` prints them")
     explaining.set_defaults(action=_explain)
+    asking = actions.add_parser("why", help="why a kernel was compiled although an earlier one was there")
+    asking.add_argument("name", help="a kernel, of which the newest entry is meant, or the first digits of a key")
+    asking.set_defaults(action=_why)
     clearing = actions.add_parser("clear", help="remove all entries")
     clearing.add_argument("--kind", help="of this kind alone, for example cpu")
     clearing.set_defaults(action=_clear)
@@ -36,12 +40,12 @@ def _list(arguments: argparse.Namespace) -> None:
     entries = cache.list_entries()
     rows = [
         [
-            entry.key[:KEY_DIGITS],
+            entry.key[:DIGITS],
             entry.kind,
-            entry.created.removesuffix("+00:00").replace("T", " "),
+            entry.created_at,
             size(entry.size),
             entry.describe.get("kernel", ""),
-            entry.describe.get("compiler", ""),
+            ", ".join(entry.describe[name] for name in ("compiler", "architecture") if name in entry.describe),
         ]
         for entry in entries
     ]
@@ -54,6 +58,10 @@ def _list(arguments: argparse.Namespace) -> None:
 
 def _explain(arguments: argparse.Namespace) -> None:
     print(cache.explain(arguments.key))
+
+
+def _why(arguments: argparse.Namespace) -> None:
+    print(why(arguments.name))
 
 
 def _clear(arguments: argparse.Namespace) -> None:

@@ -17,8 +17,9 @@ from tilekit.runtime import cache as disk
 from tilekit.runtime.cpus import allowed_cpus
 from tilekit.runtime.cuda import nvrtc
 from tilekit.runtime.cuda.nvrtc import Cubin
-from tilekit.runtime.keys import key_of
+from tilekit.runtime.keys import DIGITS, key_of
 from tilekit.runtime.progress import progress
+from tilekit.runtime.why import reason
 
 T = TypeVar("T")
 KIND = "cuda"
@@ -75,17 +76,23 @@ def build(source: str, name: str, target: Target, options: Mapping[str, Any]) ->
     given = options_of(target, options)
     version = nvrtc.version()
     key = key_of(source=source, headers=_header_digest(), options=given, nvrtc=version, tilekit=disk.tilekit_version())
+    describe = {
+        "kernel": name,
+        "compiler": "NVRTC {}.{}".format(*version),
+        "architecture": f"sm_{target.arch}",
+        "options": " ".join(given),
+        "headers": _header_digest()[:DIGITS],
+    }
 
     def compile_into(folder: Path) -> None:
         nvrtc.check_arch(target.arch)
         (folder / "kernel.cu").write_text(source, encoding="utf-8")
         what = "compiling kernel {!r} for sm_{} with NVRTC {}.{}".format(name, target.arch, *version)
-        with progress(what):
+        with progress(what, lambda: reason(KIND, describe)):
             found = nvrtc.compile_cubin(source, name, headers(), given)
         (folder / CUBIN).write_bytes(found.code)
         (folder / "ptxas.txt").write_text(found.log, encoding="utf-8")
 
-    describe = {"kernel": name, "compiler": "NVRTC {}.{}".format(*version), "architecture": f"sm_{target.arch}"}
     folder = disk.get_or_build(KIND, key, compile_into, describe)
     code, log = (folder / CUBIN).read_bytes(), (folder / "ptxas.txt").read_text(encoding="utf-8")
     return Cubin(code, log), folder

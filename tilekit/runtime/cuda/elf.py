@@ -45,7 +45,7 @@ class _Section:
 
 
 def read_resources(cubin: bytes) -> dict[str, Resources]:
-    """The resources of each kernel of a cubin, by name.
+    """The resources of each kernel of a cubin, and of each function that one calls, by name.
 
     Raises:
         CompileError: it is no cubin.
