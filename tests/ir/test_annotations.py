@@ -4,6 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilekit as tk
 from tilekit.errors import KernelNotImplementedError, KernelTypeError, KernelValueError
 from tilekit.ir.annotations import (
     ArrayAnnotation,
@@ -103,5 +104,6 @@ def test_tile_annotation() -> None:
     assert tile_annotation(float) == TileAnnotation(float32, None)
     assert tile_annotation((float, 4, 8)) == tile_annotation((float, (4, 8))) == TileAnnotation(float32, (4, 8))
     assert tile_annotation((Any, 4)).dtype is Any
+    assert tk.tile[float, 4, 8] == tk.tile(dtype=float, shape=(4, 8)) == tk.tile(tk.float32, (4, 8))
     with pytest.raises(KernelTypeError, match="positive integers, not -1"):
         tile_annotation((float, -1))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tilekit.builtins.grid import launch_form
 from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.ir.annotations import TileAnnotation, tile_annotation
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import active
 from tilekit.ir.core import Block, Const, Value
@@ -71,6 +75,27 @@ def _spread_lower(t: Tile, lane: Scalar) -> Any:
     return lane_get(t, lane)
 
 
+class TileFunction:
+    """``tile(x)`` in kernels; ``tile[dtype, M, N]`` and Warp's ``tile(dtype=..., shape=...)`` annotate parameters."""
+
+    def __init__(self, function: Callable[..., Tile]) -> None:
+        self.function = function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if "dtype" in kwargs or "shape" in kwargs or isinstance(next(iter(args), None), type | DType):
+            given = _ANNOTATED.bind(*args, **kwargs).arguments
+            return tile_annotation((given["dtype"], given["shape"]))
+        return self.function(*args, **kwargs)
+
+    def __getitem__(self, parameters: Any) -> TileAnnotation:
+        return tile_annotation(parameters)
+
+
+_ANNOTATED = inspect.signature(lambda dtype, shape: None)
+
+
+@TileFunction
 def tile(x: Any, preserve_type: bool = False) -> Tile:
     """A tile of the numbers that the lanes of the block hold.
 
@@ -84,11 +109,16 @@ def tile(x: Any, preserve_type: bool = False) -> Tile:
     Raises:
         KernelTypeError: ``x`` is no number.
 
+    With a dtype in brackets, and extents, it is the annotation of a helper's parameter.
+
     Example:
         >>> import tilekit as tk
         >>> tk.tile(2.5)
         tile<1xf32>
         [2.5]
+        >>> @tk.func
+        ... def doubled(t: tk.tile[float, 4, 8]):
+        ...     return t * 2.0
     """
     operand = operand_of(x, "tile(): x")
     if not isinstance(operand, Const) and not (operand is not None and isinstance(operand.type, ScalarType)):

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.builtins import public_names
+from tilekit.builtins.lanes import TileFunction
 from tilekit.errors import (
     KernelAttributeError,
     KernelNotImplementedError,
@@ -27,6 +28,7 @@ from tilekit.errors import (
     TilekitWarning,
 )
 from tilekit.frontend import joins
+from tilekit.frontend.overloads import Func, chosen_of_warp, forms_of_warp
 from tilekit.frontend.reads import as_python, has_name, read_by_name, recorder
 from tilekit.frontend.source import Source, compile_tree, is_registered, locate, read_source, register_code
 from tilekit.frontend.syntax import FACTORY, closure_names, rewrite_function
@@ -38,20 +40,6 @@ from tilekit.ir.notices import warn_at
 from tilekit.ir.types import DType, find_dtype
 
 MAX_DEPTH = 40
-
-
-class Func:
-    """A helper declared by ``@tk.func``: inlined where a kernel calls it, plain Python elsewhere."""
-
-    def __init__(self, function: FunctionType) -> None:
-        self.function = function
-        functools.update_wrapper(self, function)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
-
-    def __repr__(self) -> str:
-        return f"<tilekit func {self.function.__qualname__}>"
 
 
 def is_traced(value: Any) -> bool:
@@ -71,7 +59,7 @@ _PYTHON: dict[Any, str] = {
 
 def resolve_call(function: Any) -> Any:
     """What a kernel's call of ``function`` calls instead."""
-    if isinstance(function, Builtin):
+    if isinstance(function, Builtin | TileFunction):
         return function
     if is_breakpoint(function):
         return ignored_breakpoint
@@ -85,7 +73,7 @@ def resolve_call(function: Any) -> Any:
     except TypeError:
         return function
     if isinstance(function, Func):
-        return inlined(function.function)
+        return one_of(function.chosen) if len(function.forms) > 1 else inlined(function.function)
     if isinstance(function, functools.partial):
         return functools.partial(resolve_call(function.func), *function.args, **function.keywords)
     module = getattr(function, "__module__", None) or ""
@@ -190,7 +178,8 @@ def warp_function(function: Any) -> Any:
     """tilekit's meaning of a Warp builtin or ``@wp.func``."""
     key = function.key
     if getattr(function, "func", None) is not None and not function.is_builtin():
-        return inlined(function.func)
+        several = len(forms_of_warp(function)) > 1
+        return one_of(functools.partial(chosen_of_warp, function)) if several else inlined(function.func)
     found = kernel_name(key)
     if found is None:
         raise fail(KernelNotImplementedError(f"wp.{key} is not available in tilekit kernels"))
@@ -276,6 +265,11 @@ def is_instance(value: Any, classes: Any) -> bool:
 
 
 # Inlining.
+
+
+def one_of(chosen: Callable[..., FunctionType]) -> Callable[..., Any]:
+    """The function that ``chosen(args, kwargs)`` picks, inlined."""
+    return lambda *args, **kwargs: inlined(chosen(args, kwargs))(*args, **kwargs)
 
 
 class Rewritten:

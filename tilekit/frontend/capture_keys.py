@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from tilekit.errors import KernelTypeError
-from tilekit.frontend.calls import Func
+from tilekit.frontend.overloads import Func
 from tilekit.frontend.reads import Missing as Missing
 from tilekit.ir.builtin import Builtin
 from tilekit.ir.types import find_dtype
@@ -44,7 +44,7 @@ def key_of_value(value: Any) -> Any:
     if isinstance(value, Builtin | ModuleType | type):
         return find_dtype(value) or (_attribute_key(value) if is_mutable(value) else _Same(value))
     if isinstance(value, Func):
-        return key_of_value(value.function)
+        return tuple(map(key_of_value, value.forms))
     if isinstance(value, FunctionType):
         cells = tuple(_cell_key(cell) for cell in value.__closure__ or ())
         named = tuple(sorted((value.__kwdefaults__ or {}).items()))

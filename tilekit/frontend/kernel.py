@@ -12,10 +12,10 @@ from typing import Any, overload
 from tilekit.config import config
 from tilekit.errors import KernelTypeError, Location, TilekitError
 from tilekit.forks import Lock
-from tilekit.frontend.calls import Func
 from tilekit.frontend.captures import Captures
 from tilekit.frontend.guards import Guards, Reads
 from tilekit.frontend.outer_names import captures_of
+from tilekit.frontend.overloads import Func
 from tilekit.frontend.source import keep_source, read_source
 from tilekit.frontend.trace import trace
 from tilekit.ir.annotations import ArrayAnnotation
@@ -187,6 +187,9 @@ def kernel(f: Callable[..., Any] | None = None, **options: Any) -> Kernel | Call
 def func(f: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Declare a helper that kernels may call; it is inlined. Plain functions work as well.
 
+    As in Warp, a second function of the same name whose parameters have other types does not replace the first: a call
+    means the one that takes its arguments.
+
     Example:
         >>> import tilekit as tk
         >>> @tk.func
@@ -195,12 +198,16 @@ def func(f: Callable[..., Any] | None = None, **options: Any) -> Any:
         >>> square(3.0)
         9.0
     """
-    if f is None:
-        return lambda function: func(function, **options)
-    if isinstance(f, Func):
-        return f
-    found = f if isinstance(f, FunctionType) else getattr(f, "func", None)
-    if not isinstance(found, FunctionType):
-        raise KernelTypeError(f"@tk.func needs a function, got {describe(f)}")
-    keep_source(found)
-    return Func(found)
+    variables = sys._getframe(1).f_locals
+
+    def make(f: Callable[..., Any]) -> Func:
+        if isinstance(f, Func):
+            return f
+        found = f if isinstance(f, FunctionType) else getattr(f, "func", None)
+        if not isinstance(found, FunctionType):
+            raise KernelTypeError(f"@tk.func needs a function, got {describe(f)}")
+        keep_source(found)
+        earlier = variables.get(found.__name__)
+        return Func(found, earlier if isinstance(earlier, Func) else None, variables)
+
+    return make if f is None else make(f)

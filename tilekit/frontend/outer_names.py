@@ -13,8 +13,9 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from tilekit.errors import Location, TilekitError
-from tilekit.frontend.calls import Func, call_of, rewritten
+from tilekit.frontend.calls import call_of, rewritten
 from tilekit.frontend.capture_keys import FIXED, Missing, is_users
+from tilekit.frontend.overloads import Func, forms_of_warp
 from tilekit.frontend.scopes import Chain, chain_of, shown_chain
 from tilekit.frontend.source import Source, read_source
 
@@ -169,12 +170,12 @@ def helpers_in(value: Any) -> Iterator[FunctionType]:
     if isinstance(value, MethodType):
         value = value.__func__
     if isinstance(value, Func):
-        yield value.function
+        yield from value.forms
     elif isinstance(value, FunctionType):
         if not _is_ours(value) and _package(value) not in ("numpy", "warp", "torch"):
             yield value
     elif type(value).__module__.startswith("warp") and isinstance(getattr(value, "func", None), FunctionType):
-        yield value.func
+        yield from forms_of_warp(value)
     elif isinstance(value, tuple):
         for item in value:
             yield from helpers_in(item)

@@ -63,6 +63,10 @@ class TileAnnotation:
     dtype: Any = Any
     shape: tuple[int, ...] | None = None
 
+    def accepts(self, dtype: DType, shape: tuple[int, ...]) -> bool:
+        """Whether a tile of this dtype and shape fits."""
+        return (self.dtype is Any or self.dtype is dtype) and self.shape in (None, shape)
+
     def __repr__(self) -> str:
         parts = ["Any" if self.dtype is Any else repr(self.dtype), *map(str, self.shape or ())]
         return f"tile[{', '.join(parts)}]"
