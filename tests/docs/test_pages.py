@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import tilekit.builtins  # noqa: F401  all are declared before a page declares one
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.handles import OPERATORS
 
