@@ -138,6 +138,8 @@ class CudaFunction:
         memory = _Memory(self.driver)
         try:
             values, types = zip(*map(memory.argument, args), strict=True)
+            limit = self.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            checked(self.driver.cuFuncSetAttribute(self.kernel, limit, shared))
             checked(self.driver.cuLaunchKernel(
                 self.kernel, blocks, 1, 1, threads, 1, 1, shared, 0, (values, types), 0
             ))  # fmt: skip
