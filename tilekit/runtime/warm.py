@@ -20,8 +20,8 @@ from tilekit.runtime.placement import name_of
 
 MOST = 512
 """Launches that one kernel keeps."""
-_SEEN, _ALWAYS_LONG = object(), object()
-"""What is kept of a launch that was seen once, and of one that has no quick way."""
+_ALWAYS_LONG = object()
+"""What is kept of a launch that has no quick way."""
 
 Again = Callable[[Sequence[int], Sequence[Any], Any], None]
 """Launches once more, with the addresses of the arrays, the numbers as they are packed, and a stream or None."""
@@ -175,16 +175,20 @@ def remember(
     known = kernel.cache.known
     if warm is _ALWAYS_LONG:
         return
-    if warm is None:
-        if len(known) >= MOST:
-            known.clear()
-        known[key] = _SEEN
+    seen, number = kernel.cache.seen, hash(key)
+    if number not in seen:  # not the key: what lives on costs the garbage collector time
+        if len(seen) >= MOST:
+            seen.clear()
+        seen.add(number)
         return
+    if len(known) >= MOST:
+        known.clear()
     places, numbers, kinds = _places(kernel, arguments)
     libraries = {library_of.get(kind) for kind in kinds.values()}
     like = Like(values, places, numbers, grid, points, tuple(libraries))
     again = compiled.again(like) if hasattr(compiled, "again") else None
     if again is None:  # as in the interpreter
+        known[key] = _ALWAYS_LONG
         return
     forms = kernel.cache.get(form)
     if isinstance(forms, ByBlockDim):
