@@ -23,8 +23,9 @@ MOST = 512
 _ALWAYS_LONG = object()
 """What is kept of a launch that has no quick way."""
 
-Again = Callable[[Sequence[int], Sequence[Any], Any], None]
-"""Launches once more, with the addresses of the arrays, the numbers as they are packed, and a stream or None."""
+Again = Callable[[Sequence[int], Sequence[Any], Any], bool]
+"""Launches once more, with the addresses of the arrays, the numbers as they are packed, and a stream or None; or says
+False, for the long way."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Warm:
             self._mark = sys.modules["torch"].autograd.graph.increment_version
 
     def run(self, reading: Reading, stream: Any) -> bool:
-        """Launch; False where the kernel or a number is not what it was, and nothing has been done."""
+        """Launch; False where the kernel or something else is not what it was, and nothing has been done."""
         if self._forms is not None and self._forms.current() is not self._compiled:
             return False
         _, arguments, pointers, numbers, _ = reading
@@ -76,7 +77,8 @@ class Warm:
                 numbers = tuple(map(number_of, numbers, self._dtypes))
             except KernelTypeError:
                 return False
-        self._again(pointers, numbers, stream)
+        if not self._again(pointers, numbers, stream):
+            return False
         for position in self._marked:
             self._mark(arguments[position])
         return True

@@ -151,10 +151,12 @@ def test_arrays_of_two_libraries_are_ordered_every_time(fake: FakeLibrary, monke
     monkeypatch.setitem(arrays.library_of, Other, "warp")
     warps = [90]
     monkeypatch.setitem(streams.CURRENT, "warp", lambda ordinal: warps[0])
-    for current in (90, 90, 90, 70, 70, 91):
+    for current in (90, 90, 90, 70, 70, 91, 70):
         warps[0] = current
         fake.names()
         go(Other(matrix().array), matrix())
+        if current == 70:
+            assert is_warm()
         assert fake.names().count("cuStreamWaitEvent") == (0 if current == 70 else 2)
         assert fake.launches[-1].stream == 70
 
