@@ -141,3 +141,20 @@ def test_literals_beyond_int32_are_cast_whole(device):
     tk.launch_tiled(casts_wide_literals, dim=1, outputs=[out, wide], device=device)
     assert out.tolist() == [3000000000, -9223372036854775808]
     assert wide.tolist() == [18446744073709551615]
+
+
+@tk.kernel
+def typed_constants(out: tk.array1d[tk.float64]):
+    out[0] = tk.float64(tk.uint8(250) + tk.uint8(10))
+    out[1] = tk.float64(tk.int32(2**31 - 1) + tk.int32(1))
+    out[2] = tk.float64(tk.float32(3e38) * tk.float32(10.0))
+    out[3] = tk.float64(-tk.int8(-128))
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+@pytest.mark.filterwarnings("error")
+def test_constants_with_a_dtype_wrap_without_a_word_from_numpy(device):
+    out = np.zeros(4)
+    with np.errstate(all="raise"):
+        tk.launch(typed_constants, dim=1, inputs=[out], device=device)
+    assert out.tolist() == [4.0, -(2.0**31), np.inf, -128.0]
