@@ -166,7 +166,8 @@ class Builtin(Properties):
         floats = any(isinstance(number, float) for number in numbers)
         data = [float(number) if floats and not isinstance(number, bool) else number for number in numbers]
         named = dict(zip(self.operand_names, data, strict=True))
-        result = self.apply("reference", named, {}, types=(ScalarType(float64),))
+        with np.errstate(all="ignore"):
+            result = self.apply("reference", named, {}, types=(ScalarType(float64),))
         return result.item() if hasattr(result, "item") else result
 
     def _split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
