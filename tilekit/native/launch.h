@@ -68,6 +68,5 @@ template <int ND> TK_FN void coordinates(const Launch& launch, i64 block, i32 (&
     at[0] = (i32)rest;
 }
 
-
 }  // namespace tk
 #endif
