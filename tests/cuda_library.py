@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from tilekit.codegen.cpu import ENTRY
 from tilekit.codegen.target import Target
 from tilekit.ir.core import Function
 from tilekit.ir.types import ScalarType
+from tilekit.passes.uniformity import observes_lanes
 from tilekit.runtime import nvidia
 from tilekit.runtime.arguments import scalar_value
 from tilekit.runtime.arrays import view_of
@@ -27,7 +29,8 @@ TOGETHER = 12
 
 
 class CudaLibrary:
-    """Functions compiled together; each is run like a kernel of its own, with 64 threads a block.
+    """Functions compiled together; each is run like a kernel of its own, with 64 threads a block, or one lane where it
+    observes lanes.
 
     ``quick`` has NVRTC optimise little, for code that is only looked at: that takes a third of the time.
     """
@@ -37,10 +40,14 @@ class CudaLibrary:
     ) -> None:
         self.target = Target("cuda", arch, block_dim, ndim=ndim, index_checks=False, checked=False)
         self.quick = quick
-        self.generated = [generate(function, self.target) for function in functions]
+        self.targets = [self._target_of(function) for function in functions]
+        self.generated = [generate(*pair) for pair in zip(functions, self.targets, strict=True)]
         parts = [range(len(functions))[first : first + TOGETHER] for first in range(0, len(functions), TOGETHER)]
         cubins = build.in_parallel([partial(self._compile, part) for part in parts])
         self.cubins = {number: cubin for part, cubin in zip(parts, cubins, strict=True) for number in part}
+
+    def _target_of(self, function: Function) -> Target:
+        return replace(self.target, block_dim=1) if observes_lanes(function, True) else self.target
 
     def _compile(self, numbers: Sequence[int]) -> nvrtc.Cubin:
         includes: dict[str, None] = {}
@@ -61,7 +68,9 @@ class CudaLibrary:
         from tilekit.runtime.cuda.devices import device
 
         generated = self.generated[number]
-        kernel = CudaKernel(generated, self.cubins[number], self.target, device(0), entry=f"{ENTRY}_{number}".encode())
+        kernel = CudaKernel(
+            generated, self.cubins[number], self.targets[number], device(0), entry=f"{ENTRY}_{number}".encode()
+        )
         values: list[Any] = []
         there: dict[str, Buffer] = {}
         for name, value in generated.function.params.items():

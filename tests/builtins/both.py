@@ -39,15 +39,20 @@ def interpreted(kernel: Any, dim: Any, arguments: Sequence[Any]) -> None:
         interpret(function, data, Machine(block, grid, 32))
 
 
-def run(kernel: Any, inputs: Sequence[Any], outputs: Sequence[np.ndarray], dim: Any = 1) -> list[np.ndarray]:
-    """What the compiled kernel writes to copies of ``outputs``; the interpreter must give the same bits."""
+def run(
+    kernel: Any, inputs: Sequence[Any], outputs: Sequence[np.ndarray], dim: Any = 1, ordered: bool = False
+) -> list[np.ndarray]:
+    """What the compiled kernel writes to copies of ``outputs``; the interpreter must give the same bits.
+
+    ``ordered`` says that the order of the blocks matters, which a GPU does not keep.
+    """
     compiled, by_numpy, stepped = ([array.copy() for array in outputs] for _ in range(3))
     inputs = [value.copy(order="K") if isinstance(value, np.ndarray) else value for value in inputs]
     tk.launch_tiled(kernel, dim=dim, inputs=inputs, outputs=compiled, block_dim=32)
     interpreted(kernel, dim, [*inputs, *by_numpy])
     tk.launch_tiled(kernel, dim=dim, inputs=inputs, outputs=stepped, block_dim=32, device="interpret")
     others = {"its IR in NumPy": by_numpy, "device='interpret'": stepped}
-    if on_gpu.EVERYWHERE:
+    if on_gpu.EVERYWHERE and not ordered:
         others["the GPU"] = [array.copy() for array in outputs]
         on_gpu.launch_tiled(kernel, dim, inputs, others["the GPU"])
     for name, *found in zip(list(kernel.parameters)[len(inputs) :], compiled, *others.values(), strict=True):

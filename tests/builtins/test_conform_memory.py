@@ -9,6 +9,7 @@ import numpy as np
 
 import tilekit as tk
 from tests.conformance import Case, Conformance, array, scalar, tile
+from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.types import DTYPES
 
 SHAPES = {1: (5,), 2: (5, 6), 3: (4, 3, 5), 4: (3, 2, 4, 3)}
@@ -68,6 +69,23 @@ class TestMemory(Conformance):
 
 # Products.
 
+
+DIGITS = np.arange(72).reshape(9, 8) % 8
+
+
+def multiplied(a: Any, at: Any) -> Any:
+    """Loads that only a product reads, inside the array and over its edges; the other factor takes them apart."""
+    load, one = REGISTRY["load_factor"], tk.tile_ones(shape=(1, 3), dtype=a.dtype)
+    other = tk.tile_reshape(tk.tile_astype(tk.tile_arange(1, 5), a.dtype), (4, 1))
+    offsets = ((0, 0), (at, 2), (-1, at), (at, at + 2), (100, 0))
+    return tuple(
+        tk.tile_matmul(one, load(a, shape=(3, 4), offset=offset, step=step))
+        + tk.tile_transpose(tk.tile_matmul(load(a, shape=(4, 4), offset=offset, step=step), other))
+        for offset in offsets
+        for step in ((0, 0), (1, 0), (0, 2))
+    )
+
+
 UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}
 
 
@@ -111,6 +129,10 @@ class TestProducts(Conformance):
             Case("tile_matmul", f"new-{m}x{n}x{k}-{dtype}", operands(dtype, dtype, m, n, k), bound=product_bound(dtype))
             for m, n, k in ((1, 1, 1), (16, 16, 16), (1, 33, 8), (33, 1, 8), (4, 8, 65))
             for dtype in ("float32", "bfloat16")
+        ),
+        *(
+            Case("load_factor", d, {"a": array(d, 9, 8, data=DIGITS), "at": scalar("int32", 1)}, call=multiplied)
+            for d in ("float16", "bfloat16", "float32", "float64")
         ),
         Case("tile_matmul", "transposed", operands("float32", "float32", 4, 6, 5), call=transposed_product,
              bound=product_bound("float32")),

@@ -155,7 +155,7 @@ def test_atomic_adds_give_the_old_values_and_drop_what_is_outside(i):
     half, brain = np.ones(4, np.float16), np.ones(4, ml_dtypes.bfloat16)
     start = np.arange(4, dtype=np.float32)
     outputs = [start, out(3, 3, dtype=np.int64), half, brain, out(12)]
-    a, k, h, b, old = run(adding, [t, i], outputs, dim=3)
+    a, k, h, b, old = run(adding, [t, i], outputs, dim=3, ordered=True)
     wanted, count, seen = start.copy(), np.zeros((3, 3), np.int64), []
     for block in range(3):
         before = np.zeros(4, np.float32)

@@ -146,3 +146,16 @@ def test_lanes_write_in_place():
 def test_threads_are_whole_warps_unless_lanes_are_observed():
     for block_dim, threads in ((1, 32), (33, 64), (256, 256), (1024, 1024)):
         assert f"__launch_bounds__({threads})" in emitted(scaled, ndim=2, block_dim=block_dim)[0]
+
+
+@tk.kernel
+def picked(a: tk.array1d[float], out: tk.array1d[float]):
+    t = tk.tile_load(a, shape=8)
+    n = tk.tid()
+    tk.tile_store(out, tk.tile_map(lambda x: x + t[n], t))
+
+
+def test_functions_of_elements_read_other_tiles():
+    source, _, shared = emitted(picked)
+    assert shared == 64
+    assert "team.sync()" in source

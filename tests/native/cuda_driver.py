@@ -138,6 +138,8 @@ class CudaFunction:
         memory = _Memory(self.driver)
         try:
             values, types = zip(*map(memory.argument, args), strict=True)
+            limit = self.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            checked(self.driver.cuFuncSetAttribute(self.kernel, limit, shared))
             checked(self.driver.cuLaunchKernel(
                 self.kernel, blocks, 1, 1, threads, 1, 1, shared, 0, (values, types), 0
             ))  # fmt: skip
@@ -168,8 +170,10 @@ class _Memory:
     def address(self, array: Any) -> int:
         root = array
         while root.base is not None:  # of a strided view it is a holder of its memory
-            root = root.base
-            root = root if isinstance(root, np.ndarray) else root.base
+            above = root.base if isinstance(root.base, np.ndarray) else getattr(root.base, "base", None)
+            if above is None:  # its memory is a bytes object's
+                break
+            root = above
         if not array.size and not root.size:
             return 0
         if id(root) not in self.copies:

@@ -61,7 +61,7 @@ def product(name: str, kind: str, acc: str, shape: tuple[int, int, int], threads
     """Products of tiles that stay in shared memory, 256 a block."""
     (m, n, k), size = shape, {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}[kind]
     b = f"1, {k}" if turned else f"{n}, 1"
-    types = f"{acc}, {kind}, {k}, 1, {kind}, {b}, {acc}, {n}, 1, {acc}, {n}, 1"
+    operands = f"operand<{k}, 1>(a), operand<{b}>(a + {m * k}), operand<{n}, 1>(c), operand<{n}, 1>(c)"
     return f"""
 TK_API void __launch_bounds__({threads}) {name}({acc}* out)
 {{
@@ -72,7 +72,7 @@ TK_API void __launch_bounds__({threads}) {name}({acc}* out)
     for (int e = team.rank(); e < {m * n}; e += {threads}) c[e] = 0;
     team.sync();
     for (int turn = 0; turn < 256; ++turn) {{
-        gemm<{m}, {n}, {k}, {types}>(team, a, a + {m * k}, c, c, ({acc})1, ({acc})1);
+        gemm<{m}, {n}, {k}, {acc}>(team, {operands}, ({acc})1, ({acc})1);
         team.sync();
     }}
     out[blockIdx.x * {threads} + team.rank()] = c[team.rank() % {m * n}];

@@ -43,7 +43,8 @@ TK_API void __launch_bounds__(128) everything(const __grid_constant__ Both p)
     load<f16, 64, 64>(team, tile, p.a, {at[0] * 64, at[1] * 64});
     fill<64 * 64>(team, sums, 1.0f);
     team.sync();
-    gemm<64, 64, 64, f32, f16, 64, 1, f16, 1, 64, f32, 64, 1, f32, 64, 1>(team, tile, tile, sums, sums, 1.0f, 1.0f);
+    gemm<64, 64, 64, f32>(team, operand<64, 1>(tile), operand<1, 64>(tile), operand<64, 1>(sums), operand<64, 1>(sums),
+                          1.0f, 1.0f);
     team.sync();
     const f32 most = reduce_all<f32, f32, Max, 64, 64>(team, sums, {64, 1}, Max(), (f32*)(arena + 32768));
     reduce_axis<1, f32, f32, f16, Sum, 64, 64>(team, tile, {1, 0}, sums, {64, 1}, Sum());
@@ -83,12 +84,13 @@ def product(name: str, kinds: tuple[str, str, str], dims: tuple[int, int, int], 
     (t, out, acc), (m, n, k) = kinds, dims
     size = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}[t]
     b, c = m * k * size, (m + n) * k * size
-    types = f"{acc}, {t}, {k}, 1, {t}, {n}, 1, {out}, {n}, 1, {out}, {n}, 1"
+    sums = f"operand<{n}, 1>(c), operand<{n}, 1>(c)"
+    operands = f"operand<{k}, 1>(({t}*)arena), operand<{n}, 1>(({t}*)(arena + {b})), {sums}"
     return f"""
 TK_API void __launch_bounds__({threads}) gemm_{name}({acc} alpha, {acc} beta)
 {{
     {out}* const c = ({out}*)(arena + {c});
-    gemm<{m}, {n}, {k}, {types}>(BlockTeam<{threads}>(), ({t}*)arena, ({t}*)(arena + {b}), c, c, alpha, beta);
+    gemm<{m}, {n}, {k}, {acc}>(BlockTeam<{threads}>(), {operands}, alpha, beta);
 }}
 """
 

@@ -51,16 +51,16 @@ QUICK = [*enumerate(CASES)][4:16:2] + [*enumerate(CASES)][17:65:10] + [*enumerat
 def source(some: list[tuple[int, Case]]) -> str:
     lines = ['#include "gemm.h"\nusing namespace tk;\n', TEAM]
     for number, ((m, n, k), acc, (ta, tb, tc, to), (la, lb, lc)) in some:
-        strides = [*LAYOUTS[la](m, k), *LAYOUTS[lb](k, n), *LAYOUTS[lc](m, n)]
-        s = [str(v) for v in strides]
-        arguments = f"{m}, {n}, {k}, {acc}, {ta}, {s[0]}, {s[1]}, {tb}, {s[2]}, {s[3]}"
-        arguments += f", {tc}, {s[4]}, {s[5]}, {to}, {s[4]}, {s[5]}"
+        strides = [*LAYOUTS[la](m, k), *LAYOUTS[lb](k, n), *LAYOUTS[lc](m, n), *LAYOUTS[lc](m, n)]
+        operands = ", ".join(
+            f"operand<{strides[2 * i]}, {strides[2 * i + 1]}>({name})" for i, name in enumerate(("a", "b", "c", "out"))
+        )
         for name in NAMES:
             called, team = ("gemm", "team") if name == "members" else (name, "Team()")
             lines.append(
                 f"TK_API void {name}{number}(const {ta}* a, const {tb}* b, const {tc}* c, {to}* out, f64 x, f64 y)\n"
                 f"{{ {'EACH_MEMBER' if name == 'members' else '{'} "
-                f"{called}<{arguments}>({team}, a, b, c, out, ({acc})x, ({acc})y); }} }}\n"
+                f"{called}<{m}, {n}, {k}, {acc}>({team}, {operands}, ({acc})x, ({acc})y); }} }}\n"
             )
     return "".join(lines)
 
@@ -137,7 +137,10 @@ def check(lib: Any, call: Any, number: int, shape: Any, acc: str, types: Any, la
 def test_infinities_and_nans_spread_only_where_they_are_used(device_compiler: str, build: Any, call: Any) -> None:
     code = '#include "gemm.h"\nusing namespace tk;\n'
     code += "TK_API void run(const f32* a, const f32* b, const f32* c, f32* out)\n"
-    code += "{ gemm<9, 21, 6, f32, f32, 6, 1, f32, 21, 1, f32, 21, 1, f32, 21, 1>(Team(), a, b, c, out, 1.0f, 0.0f); }"
+    code += (
+        "{ gemm<9, 21, 6, f32>(Team(), operand<6, 1>(a), operand<21, 1>(b), operand<21, 1>(c), operand<21, 1>(out), "
+    )
+    code += "1.0f, 0.0f); }"
     lib = build(code, device_compiler)
     a, b, out = np.ones((9, 6), "f4"), np.ones((6, 21), "f4"), np.full((9, 21), np.nan, "f4")
     a[3, 2], b[1, 20] = np.nan, np.inf
@@ -170,3 +173,24 @@ def test_same_bits_from_every_compiler(compilers: dict[str, list[str]], build: A
 @pytest.mark.gpu
 def test_same_bits_on_cuda(compilers: dict[str, list[str]], build: Any, call: Any) -> None:
     assert products("cuda", build, call) == products(next(iter(compilers)), build, call)
+
+
+@pytest.mark.parametrize("acc", ["f32", "f64"])
+def test_fixed_factors_give_the_bits_of_the_numbers(acc: str, device_compiler: str, build: Any, call: Any) -> None:
+    m, n, k = 14, 37, 21
+    operands = f"operand<{k}, 1>(a), operand<{n}, 1>(b), operand<{n}, 1>(c), operand<{n}, 1>(out)"
+    code = '#include "gemm.h"\nusing namespace tk;\n'
+    factors = {"one_one": "Fixed<1>(), Fixed<1>()", "one_zero": "Fixed<1>(), Fixed<0>()", "number_one": "x, Fixed<1>()"}
+    for name, given in {**factors, "numbers": "x, y"}.items():
+        code += f"TK_API void {name}(const {acc}* a, const {acc}* b, const {acc}* c, {acc}* out, f64 s, f64 t)\n"
+        code += f"{{ const {acc} x = ({acc})s, y = ({acc})t; (void)x; (void)y;\n"
+        code += f"  gemm<{m}, {n}, {k}, {acc}>(Team(), {operands}, {given}); }}\n"
+    lib = build(code, device_compiler)
+    rng = np.random.default_rng(3)
+    a, b, c = (rng.standard_normal(shape).astype(TYPES[acc]) for shape in ((m, k), (k, n), (m, n)))
+    for name, alpha, beta in (("one_one", 1.0, 1.0), ("one_zero", 1.0, 0.0), ("number_one", -0.3, 1.0)):
+        out, want = np.full_like(c, np.nan), np.full_like(c, np.nan)
+        call(lib[name], a, b, c, out, alpha, beta)
+        call(lib.numbers, a, b, c, want, alpha, beta)
+        assert out.tobytes() == want.tobytes(), name
+        assert np.isfinite(out).all()

@@ -2,7 +2,7 @@
 
 import re
 
-from tilekit.codegen.cpu import NATIVE
+from tilekit.codegen.headers import NATIVE
 from tilekit.errors import TilekitError
 from tilekit.runtime.faults import _KINDS
 

@@ -11,22 +11,18 @@ from tilekit.builtins.logic import where
 from tilekit.builtins.mapping import tile_map
 from tilekit.builtins.overlap import require_apart
 from tilekit.builtins.view_shapes import tile_transpose
+from tilekit.codegen.gemm_kinds import accumulator
 from tilekit.errors import KernelTypeError, KernelValueError, PrecisionWarning
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import active
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.notices import warn_once
 from tilekit.ir.operands import describe, known_number
-from tilekit.ir.types import DType, ScalarType, TileType, bfloat16, float32, float64
+from tilekit.ir.types import DType, ScalarType, TileType, bfloat16, float32
 
 GROUP = "Linear algebra"
 PRECISIONS = ("default", "tf32")
 TF32 = "tile_matmul(): precision 'tf32' is not available on the CPU; float32 is computed"
-
-
-def accumulator(*dtypes: DType) -> DType:
-    """The dtype a product is summed in: float64 where one of the dtypes is, else float32."""
-    return float64 if float64 in dtypes else float32
 
 
 @builtin(
@@ -153,11 +149,17 @@ def _emit(cx: Any, results: Any, a: Any, b: Any, out: Any, alpha: str, beta: str
     target = cx.tile(results[0])
     wide = accumulator(a.type.dtype, b.type.dtype, target.type.dtype)
     (m, n), k = target.shape, a.shape[1]
-    source = out or target
-    steps = ", ".join(f"{tile.element}, {tile.strides[0]}, {tile.strides[1]}" for tile in (a, b, source, target))
-    names = f"team, {a.pointer}, {b.pointer}, {out.pointer if out else 'nullptr'}, {target.pointer}"
-    scale = f"tk::cast<tk::{wide.short}>({alpha}), {f'tk::cast<tk::{wide.short}>({beta})' if out else '0'}"
-    cx.line(f"tk::gemm<{m}, {n}, {k}, tk::{wide.short}, {steps}>({names}, {scale});")
+    tiles = ", ".join(tile.operand for tile in (a, b, out or target, target))
+    scale = f"{_factor(cx, 'alpha', alpha, wide)}, {_factor(cx, 'beta', beta, wide) if out else 'tk::Fixed<0>()'}"
+    cx.line(f"tk::gemm<{m}, {n}, {k}, tk::{wide.short}>(team, {tiles}, {scale});")
+
+
+def _factor(cx: Any, name: str, expression: str, wide: DType) -> str:
+    """A factor as C++; one that changes nothing is known as such when the kernel is compiled."""
+    number = known_number(cx.op.operands[name])
+    if number == 1 or (name == "beta" and number == 0):
+        return f"tk::Fixed<{int(number)}>()"
+    return f"tk::cast<tk::{wide.short}>({expression})"
 
 
 @tile_matmul.adjoint

@@ -52,7 +52,7 @@ def windows(array: np.ndarray[Any, Any], shape: tuple[int, ...], offset: tuple[A
     return tuple(inside), tuple(part)
 
 
-@builtin(group=GROUP, reads=("a",), cooperative=True, by_element=True)
+@builtin(group=GROUP, reads=("a",), cooperative=True, by_element=True, for_factors="load_factor")
 def tile_load(
     a: Array,
     shape: Shape,

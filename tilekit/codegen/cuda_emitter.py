@@ -36,6 +36,7 @@ class CudaEmitter(Emitter):
         self._inside: Op | None = None
         """The op whose accesses stand for those of all ops inside it."""
         self._registers: dict[Buffer, str] = {}
+        self._bases = {op.results[0]: next(op.inputs()) for op in walk(fn.body) if op.builtin.view}
         bodies = [fn.body, *(block for op in walk(fn.body) for block in op.blocks)]
         self._used = {value for block in bodies for op in block.ops for value in op.inputs()}
         self._used |= {value for block in bodies for value in block.results if isinstance(value, Value)}
@@ -82,8 +83,13 @@ class CudaEmitter(Emitter):
         return Access(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes)))
 
     def _memory(self, values: Any) -> list[Place]:
-        tiles = (self.tile(value) for value in values if isinstance(value.type, TileType))
-        return [tile.buffer for tile in tiles if tile.layout is None]
+        found: list[Place] = []
+        for value in values:
+            while value in self._bases:  # a view shows the memory of its base
+                value = self._bases[value]
+            if isinstance(value.type, TileType) and self.storage.buffers[value].layout is None:
+                found.append(self.storage.buffers[value])
+        return found
 
     # Ops.
 

@@ -32,6 +32,13 @@ class TileRef:
     type: TileType
     map: ViewMap
     buffer: Buffer
+    factor: str = ""
+    """The operand that holds it, where only matrix products read it."""
+
+    @property
+    def operand(self) -> str:
+        """It as an operand of a matrix product."""
+        return self.factor or f"tk::operand<{self.strides[0]}, {self.strides[1]}>({self.pointer})"
 
     @property
     def element(self) -> str:

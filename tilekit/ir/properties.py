@@ -43,6 +43,8 @@ class Properties:
     """The result is other coordinates over the first operand's storage."""
     contraction: tuple[str, ...] = ()
     """The operands a, b, accumulator of a matrix product."""
+    for_factors: str | None = None
+    """The builtin that does the same where only matrix products read the result, as their factors."""
     linear_in: tuple[str, ...] = ()
     """Operands in which the result is linear."""
     reuses: tuple[str, ...] = ()

@@ -21,11 +21,13 @@
 #define TK_CONSTANT static constexpr
 #define TK_TABLE static const
 #endif
-// A function that is too long or too rare to be worth inlining.
+// A function that is too long or too rare to be worth inlining, or a copy for each constant it is called with.
 #ifdef TK_CUDA
 #define TK_COLD static __device__ __noinline__
-#else
+#elif defined(__clang__)
 #define TK_COLD static __attribute__((noinline, unused))
+#else
+#define TK_COLD static __attribute__((noinline, noclone, unused))
 #endif
 // A function over a whole tile: on the CPU one copy serves all its calls, which keeps unrolled kernels quick to compile.
 #ifdef TK_CUDA

@@ -15,26 +15,47 @@ namespace tk {
 // A register block is kRows rows (or one less) by kVectors vectors of sums; the registers left hold a row of b and a
 // broadcast element of a.
 constexpr int kVectors = 2, kRows = TK_VECTOR_REGISTERS == 32 ? 8 : 6;
-constexpr int kChunk = 128;           // the most rows that share one packed panel of b
-constexpr int kPanelBytes = 16384;    // the most of b that is packed at once, and of a that is widened at once
-// Rows that share a panel: fewer if a must be widened, so that this is done once for all panels.
-template <int K, class Acc, class TA> constexpr int chunk_rows()
-{
-    constexpr int fit = kPanelBytes / (K * (int)sizeof(Acc)) / kRows * kRows;
-    return is_same<TA, Acc>::value || fit > kChunk || fit < kRows ? kChunk : fit;
-}
+constexpr int kPackBytes = 65536;    // the most of b that is packed at once
+constexpr int kChunk = 128;          // the most rows whose sums wait in memory
 
-// One thread's product of up to kChunk rows. Panels of b, kVectors vectors wide, are packed (and widened, transposed,
-// padded to whole vectors) unless they are read too seldom for that to pay. A panel too long to be packed at once is
-// cut along k; the sums wait in memory between the pieces.
-template <int M, int N, int K, class Acc, class A, class B, class C, class O> struct Gemm {
+// A panel of b is kVectors vectors wide. One that is too long to be packed at once is cut along k; the sums wait in
+// memory between the pieces.
+template <int K> constexpr bool cuts_k = K * kVectors * TK_VECTOR_BYTES > kPackBytes;
+
+// The first divisor of n from `least` on.
+constexpr int divisor(int n, int least) { return n % least ? divisor(n, least + 1) : least; }
+
+// Fetches a matrix of Rows rows of RowBytes bytes into the second-level cache, a part in each of Steps steps.
+template <int Rows, int RowBytes, int Steps> struct Ahead {
+    static constexpr int line = 64, width = (RowBytes + line - 1) / line, lines = Rows * width;
+    static constexpr int wanted = (lines + Steps - 1) / Steps;
+    static constexpr int piece = divisor(width, wanted < width ? wanted : width);  // lines of one row at once
+    const char* start;  // null: nothing to fetch
+    i64 row_bytes;
+    int done;
+    TK_METHOD void step()
+    {
+        for (int left = wanted; start && left > 0 && done < lines; left -= piece, done += piece) {
+            const char* p = start + done / width * row_bytes + done % width * line;
+            for (int i = 0; i < piece; ++i) __builtin_prefetch(p + i * line, 0, 2);
+        }
+    }
+};
+
+// One thread's product. All panels of b that fit are packed (and widened, transposed, padded to whole vectors), unless
+// they are read too seldom for that to pay; then each block of rows of a goes past them all. Rows that are not there in
+// the accumulator's type, or lie in an array, are copied first: an array's rows are often a power of two apart, where
+// few of them find a place in the cache at the same time. Meanwhile what the next product needs is fetched.
+template <int M, int N, int K, class Acc, class A, class B, class C, class O, class Alpha, class Beta> struct Gemm {
     typedef typename Vector<Acc>::type Vec;
-    static constexpr int W = lanes<Acc>, NR = kVectors * W, row_bytes = NR * (int)sizeof(Acc);
-    static constexpr bool split = K * row_bytes > kPanelBytes;
-    static constexpr int KB = split ? kPanelBytes / 2 / row_bytes : K;
-    static constexpr bool convert_a = !is_same<typename A::Element, const Acc>::value;
-    static constexpr bool whole_a = convert_a && M * K * (int)sizeof(Acc) <= kPanelBytes;
-    static constexpr bool direct_b = B::template rows_of<Acc> && M < 24;
+    static constexpr int W = lanes<Acc>, NR = kVectors * W, tail = N % NR;
+    static constexpr bool cut = cuts_k<K>;
+    static constexpr int KB = cut ? kPackBytes / 2 / (NR * (int)sizeof(Acc)) : K;
+    static constexpr int apart = KB * NR + NR;  // panels, by a row more so that they do not share sets of the cache
+    static constexpr int fitting = cut ? 1 : kPackBytes / (KB * NR * (int)sizeof(Acc));
+    static constexpr int panels = (N + NR - 1) / NR, group = panels < fitting ? panels : fitting;
+    static constexpr bool copy_a = A::in_array || !is_same<typename A::Value, Acc>::value;
+    static constexpr bool direct_b = B::template rows_of<Acc> && M < 24 && !(cut && copy_a);
     static constexpr bool dense_out = O::template rows_of<Acc> && C::template rows_of<Acc>;
     // M rows as `full` blocks of R and the rest of R - 1.
     static constexpr int blocks = (M + kRows - 1) / kRows, R = (M + blocks - 1) / blocks;
@@ -44,12 +65,15 @@ template <int M, int N, int K, class Acc, class A, class B, class C, class O> st
     B b;
     C c;
     O out;
-    Acc alpha, beta;
-    alignas(64) Acc panel[direct_b && N % NR == 0 ? 1 : KB * NR];
-    alignas(64) Acc wide_a[whole_a ? M * K : 1];
-    alignas(64) Acc waiting[split && !(direct_b && N % NR == 0) ? M * NR : 1];
+    Alpha alpha;
+    Beta beta;
+    Ahead<M, K * (int)sizeof(typename A::Value), blocks * panels> next_a;
+    Ahead<K, N * (int)sizeof(typename B::Value), blocks * panels> next_b;
+    alignas(64) Acc packed[direct_b && tail == 0 ? 1 : group * apart];
+    alignas(64) Acc strip[copy_a ? R * KB : 1];
+    alignas(64) Acc waiting[cut ? M * NR : 1];
 
-    // sums[r][v] += a(r, 0..kb) @ b(0..kb, v), b's rows lying ldb elements apart.
+    // sums[r][v] += x(r, 0..kb) @ b(0..kb, v), b's rows lying ldb elements apart.
     template <int RR, int V, class X>
     static TK_METHOD void block(Vec (&sums)[RR][V], const X& x, const Acc* TK_RESTRICT rows, i64 ldb, int kb)
     {
@@ -65,57 +89,56 @@ template <int M, int N, int K, class Acc, class A, class B, class C, class O> st
             }
         }
     }
-    // Widens a(i0 .. i0 + count, k0 .. k0 + kb) into rows of `to`, `ld` apart.
-    TK_METHOD void widen_a(Acc* TK_RESTRICT to, int ld, int i0, int count, int k0, int kb) const
+    // Copies a(i0 .. i0 + count, k0 .. k0 + kb) to the strip.
+    TK_METHOD void copy_rows(int i0, int count, int k0, int kb)
     {
         for (int r = 0; r < count; ++r) {
-            if constexpr (A::stride1 == 1) widen_run(to + r * ld, &a.at(i0 + r, k0), kb);
+            if constexpr (A::stride1 == 1) widen_run(strip + r * KB, &a.at(i0 + r, k0), kb);
             else
-                for (int k = 0; k < kb; ++k) to[r * ld + k] = cast<Acc>((typename A::Value)a.at(i0 + r, k0 + k));
+                for (int k = 0; k < kb; ++k) strip[r * KB + k] = cast<Acc>((typename A::Value)a.at(i0 + r, k0 + k));
         }
     }
-    // Finishes a register block of which `width` columns exist.
-    template <int RR, int V> TK_METHOD void finish(const Vec (&sums)[RR][V], int i0, int j0, int width) const
+    // Finishes a register block of which Width columns exist.
+    template <int RR, int Width, int V> TK_METHOD void finish(const Vec (&sums)[RR][V], int i0, int j0) const
     {
         TK_UNROLL
         for (int r = 0; r < RR; ++r) {
-            if (dense_out && width == V * W) {
+            if constexpr (dense_out && Width == V * W) {
                 TK_UNROLL
                 for (int v = 0; v < V; ++v) {
-                    Vec value = broadcast<Acc>(alpha) * sums[r][v];
                     const int j = j0 + v * W;
-                    if (beta != 0) value = value + broadcast<Acc>(beta) * *(const Vec*)&c.at(i0 + r, j);
+                    Vec value = scaled_vector(alpha, sums[r][v]);
+                    if (!is_zero(beta)) value = value + scaled_vector(beta, *(const Vec*)&c.at(i0 + r, j));
                     *(Vec*)&out.at(i0 + r, j) = value;
                 }
             } else {
                 Acc line[V * W];
                 TK_UNROLL
                 for (int v = 0; v < V; ++v) *(Vec*)(line + v * W) = sums[r][v];
-                for (int j = 0; j < width; ++j) gemm_finish(line[j], c, out, i0 + r, j0 + j, alpha, beta);
+                for (int j = 0; j < Width; ++j) gemm_finish(line[j], c, out, i0 + r, j0 + j, alpha, beta);
             }
         }
     }
-    // Rows i0 .. i0 + RR of a panel, for the kb products from k0.
-    template <int RR, int V>
-    TK_METHOD void rows(const Acc* TK_RESTRICT p, i64 ldb, int i0, int j0, int width, int k0, int kb)
+    static TK_METHOD Vec scaled_vector(Acc factor, Vec x) { return broadcast<Acc>(factor) * x; }
+    template <int Value> static TK_METHOD Vec scaled_vector(Fixed<Value> factor, Vec x) { return scaled(factor, x); }
+
+    // Rows i0 .. i0 + RR by Width columns from j0, for the kb products from k0.
+    template <int RR, int Width>
+    TK_METHOD void rows(const Acc* TK_RESTRICT p, i64 ldb, int i0, int j0, int k0, int kb)
     {
+        constexpr int V = (Width + W - 1) / W;
+        if constexpr (A::in_array) next_a.step();
+        if constexpr (B::in_array) next_b.step();
         Vec sums[RR][V];
         TK_UNROLL
         for (int r = 0; r < RR; ++r) {
             TK_UNROLL
             for (int v = 0; v < V; ++v) sums[r][v] = k0 ? *(const Vec*)(waiting + (i0 + r) * NR + v * W) : Vec{};
         }
-        if constexpr (whole_a) {
-            block<RR, V>(sums, Operand<const Acc, K, 1>{wide_a + i0 * K + k0}, p, ldb, kb);
-        } else if constexpr (convert_a) {
-            alignas(64) Acc strip[RR * KB];
-            widen_a(strip, KB, i0, RR, k0, kb);
-            block<RR, V>(sums, Operand<const Acc, KB, 1>{strip}, p, ldb, kb);
-        } else {
-            block<RR, V>(sums, a.from(i0, k0), p, ldb, kb);
-        }
+        if constexpr (copy_a) block<RR, V>(sums, operand<KB, 1>((const Acc*)strip), p, ldb, kb);
+        else block<RR, V>(sums, a.from(i0, k0), p, ldb, kb);
         if (k0 + kb == K) {
-            finish<RR, V>(sums, i0, j0, width);
+            finish<RR, Width>(sums, i0, j0);
             return;
         }
         TK_UNROLL
@@ -124,54 +147,73 @@ template <int M, int N, int K, class Acc, class A, class B, class C, class O> st
             for (int v = 0; v < V; ++v) *(Vec*)(waiting + (i0 + r) * NR + v * W) = sums[r][v];
         }
     }
-    template <int V> TK_METHOD void all_rows(const Acc* p, i64 ldb, int j0, int width, int k0, int kb)
+    // The same for all columns from j0 to `end`; their panels lie `step` elements apart.
+    template <int RR>
+    TK_METHOD void all_columns(const Acc* p, i64 step, i64 ldb, int i0, int j0, int end, int k0, int kb)
     {
-        for (int i = 0; i < full; ++i) rows<R, V>(p, ldb, i * R, j0, width, k0, kb);
-        if constexpr (full < blocks)
-            for (int i = full; i < blocks; ++i) rows<R - 1, V>(p, ldb, i * (R - 1) + full, j0, width, k0, kb);
+        if constexpr (copy_a) copy_rows(i0, RR, k0, kb);
+        for (; j0 + NR <= end; j0 += NR, p += step) rows<RR, NR>(p, ldb, i0, j0, k0, kb);
+        if constexpr (tail != 0)
+            if (j0 < end) rows<RR, tail>(p, ldb, i0, j0, k0, kb);
     }
-    // Packs b(k0 .. k0 + kb, j0 .. j0 + width), padded with zeros to whole vectors.
-    template <int V> TK_METHOD void pack(int j0, int width, int k0, int kb)
+    TK_METHOD void all_rows(const Acc* p, i64 step, i64 ldb, int j0, int end, int k0, int kb)
+    {
+        for (int i = 0; i < full; ++i) all_columns<R>(p, step, ldb, i * R, j0, end, k0, kb);
+        if constexpr (full < blocks)
+            for (int i = full; i < blocks; ++i) all_columns<R - 1>(p, step, ldb, i * (R - 1) + full, j0, end, k0, kb);
+    }
+    // Packs b(k0 .. k0 + kb, j0 .. end), padded with zeros to whole panels.
+    TK_METHOD void pack(int j0, int end, int k0, int kb)
     {
         if constexpr (B::stride0 == 1 && B::stride1 != 1) {
             Acc line[KB];  // a column, widened along its consecutive elements
-            for (int j = 0; j < V * W; ++j) {
-                if (j < width) widen_run(line, &b.at(k0, j0 + j), kb);
-                else
-                    for (int k = 0; k < kb; ++k) line[k] = 0;
-                for (int k = 0; k < kb; ++k) panel[k * NR + j] = line[k];
+            for (int j = j0; j < (end - j0 + NR - 1) / NR * NR + j0; ++j) {
+                Acc* to = packed + (j - j0) / NR * apart + (j - j0) % NR;
+                if (j < end) widen_run(line, &b.at(k0, j), kb);
+                for (int k = 0; k < kb; ++k) to[k * NR] = j < end ? line[k] : 0;
             }
         } else {
             for (int k = 0; k < kb; ++k) {
-                if constexpr (B::stride1 == 1) widen_run(panel + k * NR, &b.at(k0 + k, j0), width);
-                else
-                    for (int j = 0; j < width; ++j) panel[k * NR + j] = cast<Acc>((typename B::Value)b.at(k0 + k, j0 + j));
-                for (int j = width; j < V * W; ++j) panel[k * NR + j] = 0;
+                Acc* to = packed + k * NR;
+                int j = j0;
+                for (; j + NR <= end; j += NR, to += apart) pack_row(to, k0 + k, j);
+                if constexpr (tail != 0)
+                    for (int x = 0; j < end && x < NR; ++x)
+                        to[x] = x < tail ? cast<Acc>((typename B::Value)b.at(k0 + k, j + x)) : 0;
             }
         }
     }
-    template <int V> TK_METHOD void columns(int j0, int width)
+    TK_METHOD void pack_row(Acc* TK_RESTRICT to, int k, int j)
     {
-        if constexpr (direct_b)
-            if (width == V * W) return all_rows<V>(&b.at(0, j0), B::stride0, j0, width, 0, K);
-        for (int k0 = 0; k0 < K; k0 += KB) {
-            const int kb = K - k0 < KB ? K - k0 : KB;
-            pack<V>(j0, width, k0, kb);
-            all_rows<V>(panel, NR, j0, width, k0, kb);
+        if constexpr (B::template rows_of<Acc>) {
+            TK_UNROLL
+            for (int v = 0; v < kVectors; ++v) *(Vec*)(to + v * W) = *(const Vec*)&b.at(k, j + v * W);
+        } else if constexpr (B::stride1 == 1) {
+            widen_run(to, &b.at(k, j), NR);
+        } else {
+            for (int x = 0; x < NR; ++x) to[x] = cast<Acc>((typename B::Value)b.at(k, j + x));
         }
     }
     TK_METHOD void run()
     {
-        if constexpr (whole_a) widen_a(wide_a, K, 0, M, 0, K);
-        for (int j0 = 0; j0 + NR <= N; j0 += NR) columns<kVectors>(j0, NR);
-        if constexpr (N % NR != 0) columns<(N % NR + W - 1) / W>(N - N % NR, N % NR);
+        next_a = {(const char*)a.next, a.row * (i64)sizeof(typename A::Value), 0};
+        next_b = {(const char*)b.next, b.row * (i64)sizeof(typename B::Value), 0};
+        if constexpr (direct_b && N >= NR) all_rows(&b.at(0, 0), NR, b.rows_apart(), 0, N - tail, 0, K);
+        for (int j0 = direct_b ? N - tail : 0; j0 < N; j0 += group * NR) {
+            const int end = N - j0 < group * NR ? N : j0 + group * NR;
+            for (int k0 = 0; k0 < K; k0 += KB) {
+                const int kb = K - k0 < KB ? K - k0 : KB;
+                pack(j0, end, k0, kb);
+                all_rows(packed, apart, NR, j0, end, k0, kb);
+            }
+        }
     }
 };
 
-template <int M, int N, int K, class Acc, class A, class B, class C, class O>
-TK_FN void gemm_rows(const A& a, const B& b, const C& c, const O& out, Acc alpha, Acc beta)
+template <int M, int N, int K, class Acc, class A, class B, class C, class O, class Alpha, class Beta>
+TK_FN void gemm_rows(const A& a, const B& b, const C& c, const O& out, Alpha alpha, Beta beta)
 {
-    Gemm<M, N, K, Acc, A, B, C, O> g;
+    Gemm<M, N, K, Acc, A, B, C, O, Alpha, Beta> g;
     g.a = a;
     g.b = b;
     g.c = c;
@@ -183,24 +225,24 @@ TK_FN void gemm_rows(const A& a, const B& b, const C& c, const O& out, Acc alpha
 #endif
 
 // out = alpha * (a @ b) + beta * c with a of M x K, b of K x N, c and out of M x N elements, whose element strides (of
-// any sign, also 0) are template arguments. c may be out, and is not read if beta == 0; a and b must not overlap out.
-template <int M, int N, int K, class Acc, class TA, int AS0, int AS1, class TB, int BS0, int BS1, class TC, int CS0,
-          int CS1, class TO, int OS0, int OS1, class TM>
-TK_TILE void gemm(TM team, const TA* a, const TB* b, const TC* c, TO* out, Acc alpha, Acc beta)
+// any sign, also 0) are those of their operands. alpha and beta are numbers of type Acc, or Fixed. c may be out, and is
+// not read if beta == 0; a and b must not overlap out.
+template <int M, int N, int K, class Acc, class TM, class A, class B, class C, class O, class Alpha, class Beta>
+TK_TILE void gemm(TM team, A a, B b, C c, O out, Alpha alpha, Beta beta)
 {
     static_assert(is_same<Acc, f32>::value || is_same<Acc, f64>::value, "products are summed in f32 or f64");
-    const Operand<const TA, AS0, AS1> oa{a};
-    const Operand<const TB, BS0, BS1> ob{b};
-    const Operand<const TC, CS0, CS1> oc{c};
-    const Operand<TO, OS0, OS1> oo{out};
-    if constexpr (!TM::alone) team_gemm<M, N, K, Acc>(team, oa, ob, oc, oo, alpha, beta);
+    if constexpr (!TM::alone) {
+        team_gemm<M, N, K, Acc>(team, a, b, c, out, alpha, beta);
+    }
 #ifndef TK_CUDA
-    else {
-        constexpr int chunk = chunk_rows<K, Acc, TA>(), done = M / chunk * chunk;
-        for (int i = 0; i + chunk <= M; i += chunk)
-            gemm_rows<chunk, N, K>(oa.from(i, 0), ob, c ? oc.from(i, 0) : oc, oo.from(i, 0), alpha, beta);
+    else if constexpr (!cuts_k<K> || M <= kChunk) {
+        gemm_rows<M, N, K, Acc>(a, b, c, out, alpha, beta);
+    } else {
+        constexpr int done = M / kChunk * kChunk;
+        for (int i = 0; i < done; i += kChunk)
+            gemm_rows<kChunk, N, K, Acc>(a.from(i, 0), b, c.from(i, 0), out.from(i, 0), alpha, beta);
         if constexpr (done < M)
-            gemm_rows<M - done, N, K>(oa.from(done, 0), ob, c ? oc.from(done, 0) : oc, oo.from(done, 0), alpha, beta);
+            gemm_rows<M - done, N, K, Acc>(a.from(done, 0), b, c.from(done, 0), out.from(done, 0), alpha, beta);
     }
 #endif
 }

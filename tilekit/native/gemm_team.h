@@ -106,9 +106,10 @@ template <bool Packed, class T, int V, class C> TK_FN void read_row(T (&to)[V], 
         for (int v = 0; v < V; ++v) to[v] = c.at(i, j + v);
 }
 // Writes a thread's block from its sums, V neighbouring columns at once.
-template <int V, bool PackedC, class Acc, int RM, int RN, class Rows, class Columns, class C, class O>
+template <int V, bool PackedC, class Acc, int RM, int RN, class Rows, class Columns, class C, class O, class Alpha,
+          class Beta>
 TK_FN void write_block(const Acc (&sums)[RM][RN], const Rows& rows, const Columns& columns, const C& c, const O& out,
-                       Acc alpha, Acc beta)
+                       Alpha alpha, Beta beta)
 {
     typedef typename O::Value T;
     typedef typename C::Value Old;
@@ -120,19 +121,20 @@ TK_FN void write_block(const Acc (&sums)[RM][RN], const Rows& rows, const Column
             const int row = rows.line(i), column = columns.line(j);
             T run[V];
             Old old[V] = {};
-            if (beta != 0) read_row<PackedC>(old, c, row, column);
+            if (!is_zero(beta)) read_row<PackedC>(old, c, row, column);
             TK_UNROLL
             for (int v = 0; v < V; ++v) {
-                Acc value = alpha * sums[i][j + v];
-                if (beta != 0) value = value + beta * cast<Acc>(old[v]);
+                Acc value = scaled(alpha, sums[i][j + v]);
+                if (!is_zero(beta)) value = value + scaled(beta, cast<Acc>(old[v]));
                 run[v] = cast<T>(value);
             }
             *(Pack<V * (int)sizeof(T)>*)&out.at(row, column) = pack<V * (int)sizeof(T)>(run);
         }
 }
 
-template <int M, int N, int K, class Acc, bool Packs, class TM, class A, class B, class C, class O>
-TK_FN void team_gemm_blocks(TM team, const A& a, const B& b, const C& c, const O& out, Acc alpha, Acc beta)
+template <int M, int N, int K, class Acc, bool Packs, class TM, class A, class B, class C, class O, class Alpha,
+          class Beta>
+TK_FN void team_gemm_blocks(TM team, const A& a, const B& b, const C& c, const O& out, Alpha alpha, Beta beta)
 {
     constexpr Reading ra = reading<typename A::Value>(M, K, A::stride0, A::stride1, Packs);
     constexpr Reading rb = reading<typename B::Value>(N, K, B::stride1, B::stride0, Packs);
@@ -170,8 +172,8 @@ TK_FN void team_gemm_blocks(TM team, const A& a, const B& b, const C& c, const O
 }
 
 // Pointers that are no multiples of 16 bytes, as those of a view may be, are read element by element.
-template <int M, int N, int K, class Acc, class TM, class A, class B, class C, class O>
-TK_FN void team_gemm(TM team, const A& a, const B& b, const C& c, const O& out, Acc alpha, Acc beta)
+template <int M, int N, int K, class Acc, class TM, class A, class B, class C, class O, class Alpha, class Beta>
+TK_FN void team_gemm(TM team, const A& a, const B& b, const C& c, const O& out, Alpha alpha, Beta beta)
 {
     constexpr Reading ra = reading<typename A::Value>(M, K, A::stride0, A::stride1, true);
     constexpr Reading rb = reading<typename B::Value>(N, K, B::stride1, B::stride0, true);

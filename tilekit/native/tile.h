@@ -6,6 +6,27 @@
 
 namespace tk {
 
+// Rows are copied by these where they are not whole or their elements not consecutive: one function for tiles of all
+// shapes, which keeps kernels quick to compile. Elements lo .. hi of n lie in the array, `step` bytes apart from `from`,
+// and `by` elements apart in the tile.
+template <class T>
+TK_COLD void load_row(T* TK_RESTRICT tile, i64 by, u64 from, i64 step, int lo, int hi, int n)
+{
+    if (lo > 0 || hi < n)
+        for (int i = 0; i < n; ++i) tile[i * by] = T{};
+    if (by == 1 && step == (i64)sizeof(T)) {
+        const T* TK_RESTRICT s = (const T*)from;
+        for (int i = lo; i < hi; ++i) tile[i] = s[i];
+    } else {
+        for (int i = lo; i < hi; ++i) tile[i * by] = *(const T*)(from + (u64)i * (u64)step);
+    }
+}
+template <class T>
+TK_COLD void store_row(const T* TK_RESTRICT tile, i64 by, u64 to, i64 step, int lo, int hi)
+{
+    for (int i = lo; i < hi; ++i) *(T*)(to + (u64)i * (u64)step) = tile[i * by];
+}
+
 // dst = the array's elements at offset + (0 .. Dims), zero where that is outside the array. dst has these element
 // strides; offsets may be any 64-bit numbers, the array's strides any bytes.
 template <class T, int... Dims, class TM>
@@ -28,10 +49,7 @@ TK_TILE void load_strided(TM team, T* TK_RESTRICT dst, const i64 (&dst_stride)[s
                 for (int i = 0; i < n; ++i) d[i] = s[i];
                 continue;
             }
-            const int lo = ok ? r.lo : 0, hi = ok ? r.hi : 0;
-            for (int i = 0; i < lo; ++i) d[i * to] = T{};
-            for (int i = lo; i < hi; ++i) d[i * to] = *(const T*)(from + (u64)i * (u64)step);
-            for (int i = hi; i < n; ++i) d[i * to] = T{};
+            load_row(d, to, from, step, ok ? r.lo : 0, ok ? r.hi : 0, n);
         }
     }
 }
@@ -67,7 +85,7 @@ TK_TILE void store_strided(TM team, const T* TK_RESTRICT src, const i64 (&src_st
                 for (int i = 0; i < n; ++i) d[i] = s[i];
                 continue;
             }
-            for (int i = r.lo; i < r.hi; ++i) *(T*)(to + (u64)i * (u64)step) = s[i * by];
+            store_row(s, by, to, step, r.lo, r.hi);
         }
     }
 }

@@ -34,6 +34,8 @@ TK_FN Range inside(i64 offset, i64 extent, int dim)
     return {lo, left < (i64)dim ? (int)left : dim};
 }
 
+TK_FN bool is_whole(Range range, int dim) { return range.hi - range.lo == dim; }
+
 // A window of an array under a tile: what of the tile lies inside, and the address of the tile's first element.
 template <class T, int ND> struct Window {
     Range range[ND];
@@ -53,7 +55,7 @@ TK_FN Window<T, sizeof...(Dims)> window(const Array<T, sizeof...(Dims)>& a, cons
         w.range[x] = inside(offset[x], a.shape[x], S::dim(x));
         w.stride[x] = a.stride[x];
         w.base += (u64)offset[x] * (u64)a.stride[x];
-        w.whole = w.whole && w.range[x].hi - w.range[x].lo == S::dim(x);
+        w.whole = w.whole && is_whole(w.range[x], S::dim(x));
     }
     return w;
 }

@@ -14,10 +14,12 @@ from tilekit.passes.check_initialized import check_initialized
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.form_lanes import form_lanes
 from tilekit.passes.issue_warnings import issue_warnings
+from tilekit.passes.read_factors_in_place import read_factors_in_place
 from tilekit.passes.uniformity import check_lanes, runs_lanes
 
 Observer = Callable[[str, Function], None]
 PASSES: tuple[Callable[[Function], Function], ...] = (eliminate_dead_code,)
+CPU_PASSES: tuple[Callable[[Function], Function], ...] = (read_factors_in_place,)
 
 
 def run_pipeline(fn: Function, target: Target, observe: Observer = lambda name, fn: None) -> tuple[Function, Storage]:
@@ -32,7 +34,7 @@ def run_pipeline(fn: Function, target: Target, observe: Observer = lambda name, 
     fn = form_lanes(fn, lanes)
     verify(fn)
     observe("form_lanes", fn)
-    for run in PASSES:
+    for run in (*PASSES, *(CPU_PASSES if target.is_cpu else ())):
         fn = run(fn)
         verify(fn)
         observe(run.__name__, fn)

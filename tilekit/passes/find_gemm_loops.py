@@ -86,7 +86,7 @@ def _product(op: Op, loop: Op, defined: Mapping[Value, Op]) -> Product | None:
     carry = next((i for i, param in enumerate(params) if param is out), None)
     if carry is None or yielded[carry] is not op.results[0] or not _adds(op):
         return None
-    if _uses(params[carry], body) != 1 or _uses(op.results[0], body) != 1:
+    if uses(params[carry], body) != 1 or uses(op.results[0], body) != 1:
         return None  # the sum so far is read as well
     loads = [_load(factor, axis, loop, defined) for factor, axis in ((a, 1), (b, 0))]
     if loads[0] is None or loads[1] is None:
@@ -100,7 +100,7 @@ def _adds(op: Op) -> bool:
     return beta is None or (isinstance(beta, Const) and beta.value == 1)
 
 
-def _uses(value: Value, block: Block) -> int:
+def uses(value: Value, block: Block) -> int:
     """How often a block reads a value, or yields it."""
     count = sum(result is value for result in block.results)
     for op in block.ops:

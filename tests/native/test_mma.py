@@ -1,0 +1,189 @@
+"""Products by the tensor cores: they compile for every architecture, keep their sums in registers, and are right."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.native.cuda_driver import CudaLibrary, Described
+from tests.native.mma_source import Case, counted, cubin, instructions, loop_kernel, main_loop, needs_nvdisasm
+from tests.nvrtc import needs_nvrtc
+from tilekit.ir.types import DType, bfloat16, float16, float32, float64
+
+NUMPY = {
+    float16: np.dtype("f2"),
+    bfloat16: np.dtype(ml_dtypes.bfloat16),
+    float32: np.dtype("f4"),
+    float64: np.dtype("f8"),
+}
+KINDS = [
+    (float16, float16, "default"),
+    (bfloat16, bfloat16, "default"),
+    (float32, float32, "tf32"),
+    (float32, float32, "tf32x3"),
+    (float64, float64, "default"),
+    (float32, float32, "default"),
+    (float16, bfloat16, "default"),
+    (float16, float32, "default"),
+    (float32, float64, "default"),
+]
+ORDERS = ("NN", "NT", "TN", "TT")
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ["80", "86", "89", "90", "100", "120"])
+@pytest.mark.parametrize("kind", KINDS[:6], ids=lambda kind: f"{kind[0].short}-{kind[2]}")
+def test_it_compiles(kind: tuple[DType, DType, str], arch: str) -> None:
+    assert cubin(Case(kind[0], kind[1], 64, 64, 32, kind[2], arch=arch)).startswith(b"\x7fELF")
+
+
+# What multiplies, how often in a loop's step, for a tile of that size.
+CODE = [
+    (float16, "default", (128, 128), "HMMA.16816.F32", 64),
+    (bfloat16, "default", (128, 256), "HMMA.16816.F32.BF16", 64),
+    (float32, "tf32", (128, 128), "HMMA.1688.F32.TF32", 64),
+    (float32, "tf32x3", (128, 128), "HMMA.1688.F32.TF32", 192),
+    (float64, "default", (128, 128), "DMMA", 32),
+    (float32, "default", (128, 128), "FFMA", 1024),
+]
+
+
+@needs_nvrtc
+@needs_nvdisasm
+@pytest.mark.parametrize(("dtype", "precision", "tile", "opcode", "count"), CODE, ids=str)
+def test_the_loop_holds_copies_loads_and_products_alone(
+    dtype: DType, precision: str, tile: tuple[int, int], opcode: str, count: int
+) -> None:
+    ops = instructions(cubin(Case(dtype, dtype, *tile, 32, precision)))
+    assert not counted(ops)["STL"] and not counted(ops)["LDL"], "registers are spilled"
+    loop = main_loop(ops, opcode)
+    found = counted(loop)
+    assert sum(op.startswith(opcode) for op in loop) == count
+    assert found["LDGSTS"] and found["BAR"] == 1
+    assert not found["STS"] and not found["STG"] and not found["ATOMS"], "sums leave the registers"
+
+
+@needs_nvrtc
+@needs_nvdisasm
+def test_older_cores_multiply_f64_in_halves() -> None:
+    ops = instructions(cubin(Case(float64, float64, 64, 64, 16, arch="80")))
+    assert sum(op.startswith("DMMA.884") for op in ops) == 4 * 2 * 2 * 8
+
+
+def place(values: Any, order: str, packed: bool, step: int = 1) -> Any:
+    """An array with these values, row- or column-major, with gaps of NaN between its rows."""
+    rows = values if order == "N" else values.T
+    gap, start = (3 * 16 // values.itemsize, 0) if packed else (3, 1)
+    pitch = -(-rows.shape[1] * step * values.itemsize // 16) * 16 // values.itemsize + gap
+    memory = np.full(rows.shape[0] * pitch + 8, np.nan).astype(values.dtype)
+    strides = (pitch * values.itemsize, step * values.itemsize)
+    found = np.lib.stride_tricks.as_strided(memory[start:], rows.shape, strides)
+    found[...] = rows
+    return memory, (found if order == "N" else found.T)
+
+
+def rounded(x: Any, case: Case) -> Any:
+    """The values that are multiplied."""
+    if case.precision == "tf32":
+        return ((x.view(np.int32) + 0x1000) & ~np.int32(0x1FFF)).view(np.float32).astype(np.float64)
+    return x.astype(np.float64)
+
+
+def check(case: Case, m: int, n: int, k: int, step: int = 1, exact: bool = True) -> Any:
+    """Runs a product of these extents, row-coded or random, into a poisoned array with guards around."""
+    rng = np.random.default_rng(m + 7 * n + k)
+    shapes, dtypes = ((m, k), (k, n)), (NUMPY[case.a], NUMPY[case.b])
+    if exact:
+        a, b = (rng.integers(-8, 9, shape).astype(dtype) for shape, dtype in zip(shapes, dtypes, strict=True))
+        a[:, 0] = np.arange(m) % 127
+    else:
+        a, b = (rng.normal(size=shape).astype(dtype) for shape, dtype in zip(shapes, dtypes, strict=True))
+    (_, at_a), (_, at_b) = place(a, case.order[0], case.packed, step), place(b, case.order[1], case.packed, step)
+    memory = np.full((m + 2, -(-n // 4) * 4 + 4), -777.25, NUMPY[case.out])
+    c = memory[:m, :n]
+    c[...] = np.nan
+    blocks = -(-m // case.m) * -(-n // case.n)
+    made = case.plan
+    run = CudaLibrary(loop_kernel(case))["run"]
+    run(Described(at_a), Described(at_b), Described(c), k, 1.0, blocks=blocks, threads=made.threads, shared=made.shared)
+    assert (memory[m:] == -777.25).all() and (memory[:, n:] == -777.25).all(), "it wrote outside"
+    want = rounded(a, case) @ rounded(b, case)
+    if exact:
+        assert np.array_equal(c.astype(np.float64), want)
+    else:
+        limit = 3e-15 if case.out is float64 else 1e-6
+        assert np.linalg.norm(c - want) <= limit * np.linalg.norm(want)
+    return c.copy()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("kind", "order"), list(itertools.product(KINDS, ORDERS)), ids=str)
+def test_any_order_and_any_edge(kind: tuple[DType, DType, str], order: str) -> None:
+    a, b, precision = kind
+    for exact in (True, False):
+        check(Case(a, b, 64, 64, 32, precision, order, stages=3), 200, 184, 120, exact=exact)
+        check(Case(a, b, 48, 40, 24, precision, order, packed=False, joined=False), 101, 95, 77, 2, exact)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", KINDS[:6], ids=lambda kind: f"{kind[0].short}-{kind[2]}")
+@pytest.mark.parametrize("n", [24, 40, 56, 72, 104])
+def test_no_tail_is_dropped(kind: tuple[DType, DType, str], n: int) -> None:
+    a, b, precision = kind
+    for order in ("NN", "NT"):
+        check(Case(a, b, 64, n, 24, precision, order, joined=False, stages=2), 130, 2 * n, 24 * 3)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("threads", [32, 64, 128, 256, 512])
+def test_any_number_of_threads(threads: int) -> None:
+    """Rows are coded, so that one in the place of another shows: 256 rows were mixed up elsewhere."""
+    for dtype in (float16, float32, float64):
+        if threads >= 128 or dtype is not float64:
+            check(Case(dtype, dtype, 256 if threads >= 256 else 32, 32, 16, stages=2, threads=threads), 512, 64, 96)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", KINDS[:6], ids=lambda kind: f"{kind[0].short}-{kind[2]}")
+def test_the_depth_of_the_ring_changes_no_bit(kind: tuple[DType, DType, str]) -> None:
+    a, b, precision = kind
+    results = [check(Case(a, b, 32, 32, 32, precision, stages=s), 64, 96, 200, exact=False) for s in (1, 2, 3, 4, 5)]
+    assert all(np.array_equal(results[0], other) for other in results)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("k", [64, 256, 1024, 4096, 16384])
+def test_tf32x3_is_as_accurate_as_f32(k: int) -> None:
+    rng = np.random.default_rng(k)
+    a, b = rng.normal(size=(64, k)).astype("f4"), rng.normal(size=(k, 64)).astype("f4")
+    want = a.astype("f8") @ b.astype("f8")
+    errors = {}
+    for precision in ("tf32x3", "default"):
+        case = Case(float32, float32, 64, 64, 32, precision, stages=1)
+        c = np.full((64, 64), np.nan, "f4")
+        run = CudaLibrary(loop_kernel(case))["run"]
+        made = case.plan
+        run(Described(a), Described(b), Described(c), k, 1.0, threads=made.threads, shared=made.shared)
+        errors[precision] = np.linalg.norm(c - want)
+    assert errors["tf32x3"] <= 4 * errors["default"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["default", "tf32", "tf32x3"])
+def test_what_is_not_finite_stays_so(precision: str) -> None:
+    case = Case(float32, float32, 32, 32, 32, precision, stages=1)
+    a, b = np.ones((32, 32), "f4"), np.ones((32, 32), "f4")
+    a.view("u4")[1:3, 4] = 0x7FFFFFFF, 0xFFFFFFFF
+    a[3, 4], a[4, 4], a[5] = np.inf, -np.inf, 0
+    a[5, 4] = 3.4028e38
+    c = np.zeros((32, 32), "f4")
+    made = case.plan
+    run = CudaLibrary(loop_kernel(case))["run"]
+    run(Described(a), Described(b), Described(c), 32, 1.0, threads=made.threads, shared=made.shared)
+    assert np.isnan(c[1:3]).all()
+    assert (c[3] == np.inf).all() and (c[4] == -np.inf).all()
+    assert np.isfinite(c[5]).all() and np.allclose(c[5], 3.4028e38, rtol=1e-3)

@@ -1,0 +1,319 @@
+"""Which code computes a matrix product, and why: a pure function of the product, the block and the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilekit.codegen.gemm_kinds import ROUNDED, Kind, kind_of
+from tilekit.codegen.gemm_tiles import (
+    MOST_REGISTERS,
+    Reading,
+    Ring,
+    Warps,
+    architecture,
+    ring_of,
+    round_up,
+    shared_of_block,
+    warps_of,
+)
+from tilekit.codegen.orders import PACK_BYTES, is_packed, order_of, why_unordered
+from tilekit.codegen.target import ArrayClass
+from tilekit.errors import CompileError
+from tilekit.ir.types import DType, bfloat16, float32
+from tilekit.ir.views import ViewMap
+
+OLDEST_TENSOR_CORES = 80
+"""The first architecture with asynchronous copies and the instructions that ``mma`` uses."""
+BACKENDS = ("mma", "scalar")
+"""In the order in which ``"auto"`` tries them."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The array that a loop loads a factor from."""
+
+    array: ArrayClass
+    axes: tuple[int, int]
+    """Of the array, along the factor's rows and columns."""
+    multiple: int = 0
+    """A number of elements that divides each offset of the tile along the array's unit axis; 0 if it is always zero."""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factor of a product: a tile with two axes, and where a loop loads it, from where."""
+
+    dtype: DType
+    map: ViewMap
+    source: Source | None = None
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product of an ``m`` x ``k`` and a ``k`` x ``n`` tile, added to a tile of dtype ``out``."""
+
+    a: Factor
+    b: Factor
+    out: DType
+    precision: str = "default"
+    joined: bool = False
+    """Of a loop: whether what iterations add follows each other along both factors without a gap."""
+
+    @property
+    def m(self) -> int:
+        return self.a.map.shape[0]
+
+    @property
+    def n(self) -> int:
+        return self.b.map.shape[1]
+
+    @property
+    def k(self) -> int:
+        return self.a.map.shape[1]
+
+    @property
+    def in_loop(self) -> bool:
+        return self.a.source is not None and self.b.source is not None
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What else a plan depends on."""
+
+    arch: str = ""
+    """As in ``Target``; empty for the CPU."""
+    threads: int | None = None
+    """Of the block, where something else decides that."""
+    shared: int = 0
+    """Bytes of shared memory that the block needs for other things."""
+    gemm: str = "auto"
+    require: str | None = None
+    stages: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The code that serves a product."""
+
+    backend: str
+    reason: str
+    passed_over: tuple[tuple[str, str], ...] = ()
+    """Other backends, with what kept each from serving."""
+    lost_precision: str | None = None
+    """Why float32 is computed where less precision was asked for."""
+    warps: Warps | None = None
+    ring: Ring | None = None
+    """Where a loop is served as a whole."""
+    a: Reading | None = None
+    b: Reading | None = None
+    tile_k: int = 0
+    """Extent of the factors' tiles along the sum."""
+
+    @property
+    def threads(self) -> int | None:
+        """That the block must have; None where any number will do."""
+        return self.warps.threads if self.warps else None
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory."""
+        return self.ring.bytes if self.ring else 0
+
+    @property
+    def depth(self) -> int:
+        """Elements along the sum that are multiplied at once, with padding."""
+        if self.ring is not None or self.warps is None:
+            return self.ring.depth if self.ring else 0
+        return round_up(self.tile_k, self.warps.kind.k)
+
+    @property
+    def kind(self) -> str:
+        """The C++ type of the kind of product."""
+        assert self.warps is not None and self.a is not None, self.backend
+        return f"tk::{self.warps.kind.name.format(self.a.dtype.short)}"
+
+    @property
+    def operands(self) -> tuple[str, str]:
+        """The C++ types of the factors."""
+        assert self.warps is not None and self.a is not None and self.b is not None, self.backend
+        k = self.ring.k if self.ring else self.tile_k
+        left = self.a.operand(self.warps.m, self.warps.rows, self.depth, k)
+        return left, self.b.operand(self.warps.n, self.warps.cols, self.depth, k)
+
+    @property
+    def feeds(self) -> tuple[str, str]:
+        """The C++ types of what fills the ring."""
+        assert self.ring is not None and self.warps is not None and self.a is not None and self.b is not None
+        ends = [f"{self.ring.k}, {self.warps.threads}, {str(factor.packed).lower()}>" for factor in (self.a, self.b)]
+        left, right = self.operands
+        return f"tk::Feed<{left}, {self.warps.m}, {ends[0]}", f"tk::Feed<{right}, {self.warps.n}, {ends[1]}"
+
+    @property
+    def ahead(self) -> bool:
+        """Whether threads load registers ahead: not from one stage, nor where their sums leave too few."""
+        return bool(self.ring and self.ring.stages > 1 and self.warps and self.warps.ahead)
+
+    @property
+    def registers(self) -> int:
+        """About how many registers a thread needs; 0 where that depends on the compiler alone."""
+        return min(self.warps.registers(self.depth), MOST_REGISTERS) if self.warps else 0
+
+    def __str__(self) -> str:
+        lines = [f"{self.backend}: {self.reason}"]
+        if self.warps is not None:
+            rows, cols = self.warps.tile
+            lines.append(
+                f"  {self.warps.down} x {self.warps.right} warps of {rows} x {cols}, {self.warps.threads} threads, "
+                f"about {self.registers} registers"
+            )
+        if self.ring is not None:
+            lines.append(f"  {self.ring.stages} stages of {self.ring.k} along k, {self.ring.bytes} bytes shared")
+        lines += [f"  not {name}: {why}" for name, why in self.passed_over]
+        return "\n".join(lines + ([f"  float32: {self.lost_precision}"] if self.lost_precision else []))
+
+
+def plan(product: Product, situation: Situation) -> Plan:
+    """The plan of a product.
+
+    Args:
+        product: Dtypes, shapes, and how the factors lie in memory.
+        situation: The target, the block and the options.
+
+    Returns:
+        The first backend that can serve, of those that the options allow; the reasons against the others before it.
+
+    Raises:
+        CompileError: the options demand a backend that cannot serve.
+
+    Example:
+        >>> from tilekit.ir.types import float16
+        >>> square = Factor(float16, ViewMap.identity((64, 64)))
+        >>> print(plan(Product(square, square, float32), Situation("90a")))
+        mma: mma.m16n8k16.f32.f16.f16.f32
+          1 x 2 warps of 64 x 32, 64 threads, about 168 registers
+    """
+    assert product.out is not bfloat16, "bfloat16 cannot accumulate"
+    demanded = situation.require or (situation.gemm if situation.gemm == "mma" else None)
+    passed: list[tuple[str, str]] = []
+    for backend in (situation.gemm,) if situation.gemm in BACKENDS else BACKENDS:
+        found = _mma(product, situation) if backend == "mma" else _scalar(product)
+        if isinstance(found, Plan):
+            if demanded not in (None, found.backend):
+                break
+            return _with(found, passed)
+        passed.append((backend, found))
+    why = dict(passed).get(demanded or "", f"'{situation.gemm}' was asked for")
+    raise CompileError(f"tile_matmul(): {demanded!r} is required, but cannot serve: {why}")
+
+
+def _with(found: Plan, passed: list[tuple[str, str]]) -> Plan:
+    return Plan(**{**vars(found), "passed_over": tuple(passed)})
+
+
+def _scalar(product: Product) -> Plan:
+    lost = "only tensor cores multiply tf32" if product.precision in ROUNDED else None
+    return Plan("scalar", "loops over the elements", lost_precision=lost)
+
+
+def _mma(product: Product, situation: Situation) -> Plan | str:
+    """The plan of ``mma``, or why it cannot serve."""
+    arch = architecture(situation.arch)
+    if not situation.arch:
+        return "the CPU has no tensor cores"
+    if arch < OLDEST_TENSOR_CORES:
+        return f"sm_{situation.arch} is older than sm_{OLDEST_TENSOR_CORES}"
+    kind = kind_of(product.a.dtype, product.b.dtype, product.out, product.precision, product.m * product.n)
+    a, b = _reading(kind, product.a, 1), _reading(kind, product.b, 0)
+    warps = warps_of(kind, product.m, product.n, situation.threads, (_weight(a), _weight(b)))
+    if warps is None:
+        block = f"{situation.threads} threads" if situation.threads else "a block"
+        return f"the registers of {block} do not hold {product.m} x {product.n} sums"
+    ring = None
+    if product.in_loop:
+        room = shared_of_block(arch) - situation.shared
+        ring = ring_of(warps, a, b, product.k, product.joined, room, situation.stages)
+        if ring is None:
+            return f"the factors of a step do not fit in {room} bytes of shared memory"
+    else:
+        a = _in_memory(a, product.a, 1, product.m == warps.rows, kind)
+        b = _in_memory(b, product.b, 0, product.n == warps.cols, kind)
+    dtype = product.a.dtype.short if kind.item is None else ""
+    return Plan("mma", kind.instruction.format(dtype), (), None, warps, ring, a, b, product.k)
+
+
+def _reading(kind: Kind, factor: Factor, k_axis: int) -> Reading:
+    """How a factor that a loop loads is read; ``k_axis`` is its axis along the sum."""
+    source = factor.source
+    if source is None:
+        order = order_of(factor.map)
+        return Reading(factor.dtype, order is not None and order.unit == k_axis, "")
+    unit = source.axes.index(source.array.unit_axis) if source.array.unit_axis in source.axes else 1
+    k_major = unit == k_axis
+    packed = (
+        source.array.unit_axis in source.axes
+        and source.array.aligned
+        and source.multiple * factor.dtype.itemsize % PACK_BYTES == 0
+    )
+    return Reading(factor.dtype, k_major, _access(kind, factor.dtype, k_major), packed)
+
+
+def _access(kind: Kind, dtype: DType, k_major: bool) -> str:
+    if kind.k == 4:
+        return "kRuns"
+    return "kMatrices" if dtype.itemsize == 2 or (dtype is float32 and k_major and kind.k == 8) else "kElements"
+
+
+def _in_memory(reading: Reading, factor: Factor, k_axis: int, whole: bool, kind: Kind) -> Reading:
+    """How a tile in shared memory is read: rows of 16 bytes where they are whole and aligned, else elements."""
+    map = factor.map
+    strides = (map.strides[1 - k_axis], map.strides[k_axis])
+    order = order_of(map)
+    fits = (
+        order is not None
+        and whole
+        and map.shape[k_axis] % kind.k == 0
+        and is_packed(order, factor.dtype.itemsize, map.offset, map.shape[order.unit])
+    )
+    if not fits or order is None:
+        return Reading(factor.dtype, reading.k_major, "", False, strides)
+    across, along = (0, order.leading) if order.unit != k_axis else (order.leading, 0)
+    return Reading(factor.dtype, order.unit == k_axis, "kDense", False, (across, along))
+
+
+def _weight(reading: Reading) -> int:
+    """What reading costs a warp: single elements take twice the instructions of matrices."""
+    return 1 if reading.how in ("kMatrices", "kRuns") else 2
+
+
+def scalar_warning(chosen: Plan, name: str, product: Product) -> str | None:
+    """What to warn of where a product on a GPU fell to ``scalar``, or None.
+
+    Example:
+        >>> from tilekit.ir.types import float16
+        >>> square = Factor(float16, ViewMap.identity((64, 64)))
+        >>> product = Product(square, square, float32)
+        >>> print(scalar_warning(plan(product, Situation("75")), "tile_matmul()", product))
+        tile_matmul(): the product of a 64x64xf16 and a 64x64xf16 tile is computed without tensor cores: sm_75 is ...
+    """
+    if chosen.backend != "scalar" or not chosen.passed_over:
+        return None
+    shown = [f"{'x'.join(map(str, f.map.shape))}x{f.dtype.short}" for f in (product.a, product.b)]
+    why = "; ".join(reason for _, reason in chosen.passed_over)
+    return f"{name}: the product of a {shown[0]} and a {shown[1]} tile is computed without tensor cores: {why}"
+
+
+def unordered(product: Product) -> dict[str, str]:
+    """Of each factor whose tile has no order in memory, why: such tiles are read element by element.
+
+    Example:
+        >>> from tilekit.ir.types import float16
+        >>> row = Factor(float16, ViewMap((64, 64), (0, 1)))
+        >>> unordered(Product(row, row, float32))["a"]
+        'its strides (0, 1) repeat elements (a broadcast)'
+    """
+    factors = {"a": product.a, "b": product.b}
+    return {
+        name: why_unordered(factor.map)
+        for name, factor in factors.items()
+        if factor.source is None and order_of(factor.map) is None
+    }

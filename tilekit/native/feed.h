@@ -1,0 +1,108 @@
+// Brings one factor of a product from an array into shared memory, block by block along k, by asynchronous copies.
+#ifndef TILEKIT_NATIVE_FEED_H
+#define TILEKIT_NATIVE_FEED_H
+#include "fragment.h"
+#include "operand.h"
+
+#ifdef TK_CUDA
+namespace tk {
+
+// One thread's part of the copies of an operand Op, of which X elements across the sum and K along it are the product's;
+// the others, and what lies outside the array, become zero. Rows of the operand run along the array's axis ColAxis.
+// Packed says of the array: its elements lie side by side along that axis, its address and other strides are multiples
+// of 16 bytes, and so is the offset along that axis, in every step. Then 16 bytes are copied at once, else elements.
+template <class Op, int X, int K, int Threads, bool Packed> struct Feed {
+    typedef typename Op::Element T;
+    static constexpr int unit = Packed ? 16 / (int)sizeof(T) : 1, per_row = Op::cols / unit, units = Op::rows * per_row;
+    static constexpr int rounds = ceil_div(units, Threads);
+    // Every unit of a thread is in one column, a fixed number of rows below the last.
+    static constexpr bool regular = Threads % per_row == 0;
+    static constexpr int below = regular ? Threads / per_row : 0;
+
+    u64 from;  // the address of the window's element (0, 0) in the step that is copied next; it may wrap on the way
+    i64 row_step, col_step, advance;
+    i64 k, k_extent, k_step;
+    Range across;
+
+    // The window starts at `offset` in the array and moves `step` elements along k with each step.
+    template <int RowAxis, int ColAxis, class A, int ND>
+    static TK_METHOD Feed over(const Array<A, ND>& a, const i64 (&offset)[ND], i64 step)
+    {
+        constexpr int axis = Op::k_major ? ColAxis : RowAxis;
+        const Plane p = plane<Op::k_major ? X : K, Op::k_major ? K : X, RowAxis, ColAxis>(a, offset);
+        Feed f;
+        f.from = p.base;
+        f.row_step = p.row_step;
+        f.col_step = p.col_step;
+        f.k = offset[axis];
+        f.k_extent = a.shape[axis];
+        f.k_step = step;
+        f.advance = (i64)((u64)step * (u64)a.stride[axis]);
+        f.across = Op::k_major ? p.rows : p.cols;
+        bool ok = true;  // of the axes that have one index
+        TK_UNROLL
+        for (int x = 0; x < ND; ++x)
+            ok = ok && (x == RowAxis || x == ColAxis || (u64)offset[x] < (u64)a.shape[x]);
+        if (!ok) f.k_extent = 0;
+        return f;
+    }
+
+    // Starts the copies of the next step to an operand at `memory`; of its K elements along k, `left` are to be summed.
+    TK_METHOD void copy(int rank, u32 memory, i64 left)
+    {
+        Range along = inside(k, k_extent, K);
+        if (left < (i64)along.hi) along.hi = (int)left;
+        const Range rows = Op::k_major ? across : along, cols = Op::k_major ? along : across;
+        if constexpr (Packed) copy_packs(rank, memory, rows, cols);
+        else copy_elements(rank, memory, rows, cols);
+        k += k_step;
+        from += (u64)advance;
+    }
+
+private:
+    static TK_METHOD int row_of(int rank, int i)
+    {
+        return regular ? rank / per_row + i * below : (rank + i * Threads) / per_row;
+    }
+    static TK_METHOD int col_of(int rank, int i)
+    {
+        return (regular ? rank : rank + i * Threads) % per_row * unit;
+    }
+    TK_METHOD void copy_packs(int rank, u32 memory, const Range& rows, const Range& cols) const
+    {
+        u64 at = from + (u64)row_of(rank, 0) * (u64)row_step;
+        TK_UNROLL
+        for (int i = 0; i < rounds; ++i) {
+            if (units % Threads && i * Threads + rank >= units) break;
+            const int row = row_of(rank, i), col = col_of(rank, i), more = cols.hi - col;
+            const int count = more < 0 || col < cols.lo || !is_inside(rows, row) ? 0 : more < unit ? more : unit;
+            if constexpr (!regular) at = from + (u64)row * (u64)row_step;
+            copy_async<16>(memory + place(rank, i), at + (u64)(col * (int)sizeof(T)), count * (int)sizeof(T));
+            at += (u64)((i64)below * row_step);
+        }
+    }
+    // Where a thread's unit number i goes. Rows that are whole periods of the exchange apart differ by a constant.
+    static TK_METHOD u32 place(int rank, int i)
+    {
+        if constexpr (regular && below % Op::Place::period == 0)
+            return (u32)Op::offset(row_of(rank, 0), col_of(rank, 0)) + (u32)(i * below * Op::pitch);
+        else return (u32)Op::offset(row_of(rank, i), col_of(rank, i));
+    }
+    TK_METHOD void copy_elements(int rank, u32 memory, const Range& rows, const Range& cols) const
+    {
+        TK_UNROLL_BY(4)
+        for (int i = 0; i < rounds; ++i) {
+            const int e = rank + i * Threads, row = e / per_row, col = e % per_row;
+            if (units % Threads && e >= units) break;
+            const bool ok = is_inside(rows, row) && is_inside(cols, col);
+            const u64 at = from + (u64)row * (u64)row_step + (u64)col * (u64)col_step;
+            const u32 to = memory + (u32)Op::offset(row, col);
+            if constexpr (sizeof(T) == 2) write_shared(to, ok ? *global_pointer<const u16>(at) : (u16)0);
+            else copy_async<(int)sizeof(T)>(to, at, ok ? (int)sizeof(T) : 0);
+        }
+    }
+};
+
+}  // namespace tk
+#endif
+#endif

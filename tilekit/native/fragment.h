@@ -1,0 +1,159 @@
+// Tiles that lie in the registers of a block's threads as products leave them: which element a register holds, and moving
+// such tiles to arrays, to tiles in memory, and reducing them along an axis.
+//
+// A layout L of a tile of M x N elements says: register i of the thread of rank r holds element (L::row(r, i),
+// L::col(r, i)); those at or beyond M or N are of no tile and hold anything. Elementwise code is a loop over i with
+// these coordinates; all it needs of a fragment is an array of L::registers values in each of L::threads threads.
+#ifndef TILEKIT_NATIVE_FRAGMENT_H
+#define TILEKIT_NATIVE_FRAGMENT_H
+#include "cast.h"
+#include "layouts.h"
+#include "pack.h"
+#include "window.h"
+
+#ifdef TK_CUDA
+namespace tk {
+
+// The part of an array under a tile of M x N elements: rows along one of its axes, columns along another, at one index of
+// the others.
+struct Plane {
+    u64 base;  // the address of element (0, 0); only dereferenced inside the ranges
+    i64 row_step, col_step;
+    Range rows, cols;
+};
+template <int M, int N, int RowAxis, int ColAxis, class T, int ND>
+TK_FN Plane plane(const Array<T, ND>& a, const i64 (&offset)[ND])
+{
+    Plane p{(u64)a.data, a.stride[RowAxis], a.stride[ColAxis], {}, {}};
+    bool ok = true;
+    TK_UNROLL
+    for (int x = 0; x < ND; ++x) {
+        p.base += (u64)offset[x] * (u64)a.stride[x];
+        ok = ok && (x == RowAxis || x == ColAxis || (u64)offset[x] < (u64)a.shape[x]);
+    }
+    p.rows = ok ? inside(offset[RowAxis], a.shape[RowAxis], M) : Range{0, 0};
+    p.cols = inside(offset[ColAxis], a.shape[ColAxis], N);
+    return p;
+}
+TK_FN bool is_inside(const Range& r, int at) { return at >= r.lo && at < r.hi; }
+TK_FN u64 address(const Plane& p, int row, int col) { return p.base + (u64)row * p.row_step + (u64)col * p.col_step; }
+
+// The elements under the tile = f(value, row, col) of each register; elements outside the array are dropped. Packed says
+// of the array what it says in Feed; neighbours of a row then go out together.
+template <class L, int RowAxis, int ColAxis, bool Packed, class T, class S, int ND, class F>
+TK_FN void store_fragment(int rank, const S* r, const Array<T, ND>& a, const i64 (&offset)[ND], const F& f)
+{
+    constexpr int run = Packed ? (L::run * (int)sizeof(T) <= 16 ? L::run : 2) : 1, bytes = run * (int)sizeof(T);
+    const Plane p = plane<L::M, L::N, RowAxis, ColAxis>(a, offset);
+    TK_UNROLL
+    for (int x = 0; x < L::thread_rows; ++x) {
+        const int row = L::row(rank, L::number(x, 0));
+        const bool ok = is_inside(p.rows, row);
+        u64 to = p.base + (u64)row * (u64)p.row_step + (u64)L::col(rank, 0) * (u64)p.col_step;
+        int at = 0;  // where `to` is, in columns from the thread's first
+        TK_UNROLL
+        for (int y = 0; y < L::thread_cols; y += run) {
+            const int i = L::number(x, y), col = L::col(rank, i), next = L::col(0, L::number(0, y));
+            T out[run];
+            TK_UNROLL
+            for (int j = 0; j < run; ++j) out[j] = f(r[i + j], row, col + j);
+            if constexpr (Packed) {
+                const u64 here = to + (u64)(next * (int)sizeof(T));
+                const bool whole = col >= p.cols.lo && col + run <= p.cols.hi;
+                if (ok && whole) put(global_pointer<Pack<bytes>>(here), pack<bytes>(out));
+                TK_UNROLL
+                for (int j = 0; j < run - 1; ++j)
+                    if (ok && !whole && is_inside(p.cols, col + j)) global_pointer<T>(here)[j] = out[j];
+            } else {
+                to += (u64)((i64)(next - at) * p.col_step);
+                at = next;
+                if (ok && is_inside(p.cols, col)) *global_pointer<T>(to) = out[0];
+            }
+        }
+    }
+}
+template <class T> struct Rounded {
+    template <class S> TK_METHOD T operator()(S value, int, int) const { return cast<T>(value); }
+};
+
+// r = the elements under the tile, zero outside the array.
+template <class L, int RowAxis, int ColAxis, class T, class S, int ND>
+TK_FN void load_fragment(int rank, S* r, const Array<T, ND>& a, const i64 (&offset)[ND])
+{
+    const Plane p = plane<L::M, L::N, RowAxis, ColAxis>(a, offset);
+    TK_UNROLL
+    for (int i = 0; i < L::registers; ++i) {
+        const int row = L::row(rank, i), col = L::col(rank, i);
+        r[i] = is_inside(p.rows, row) && is_inside(p.cols, col) ? cast<S>((T)*global_pointer<const T>(address(p, row, col))) : S{};
+    }
+}
+
+// The same to and from a tile in memory with these element strides.
+template <class L, int Stride0, int Stride1, class T, class S> TK_FN void write_fragment(int rank, const S* r, T* tile)
+{
+    TK_UNROLL
+    for (int i = 0; i < L::registers; ++i)
+        if (is_held<L>(rank, i)) tile[L::row(rank, i) * Stride0 + L::col(rank, i) * Stride1] = cast<T>(r[i]);
+}
+template <class L, int Stride0, int Stride1, class T, class S> TK_FN void read_fragment(int rank, S* r, const T* tile)
+{
+    TK_UNROLL
+    for (int i = 0; i < L::registers; ++i)
+        r[i] = is_held<L>(rank, i) ? cast<S>((T)tile[L::row(rank, i) * Stride0 + L::col(rank, i) * Stride1]) : S{};
+}
+
+template <class S> TK_FN S other_lane(S x, int distance)
+{
+    if constexpr (is_half<S>) return S{(u16)__shfl_xor_sync(~0u, (u32)x.bits, distance)};
+    else return __shfl_xor_sync(~0u, x, distance);
+}
+
+// out[row] = the reduction of each row by op (Axis 1), or out[col] that of each column (Axis 0), in an order that the
+// layout alone decides. `scratch` are reduce_scratch<L, Axis> values in shared memory; all threads must pass here, and
+// none sees `out`, also in shared memory, before it has met the others.
+template <class L, int Axis> constexpr int reduce_scratch = Axis == 1 ? L::WarpsN * L::rows : L::WarpsM * L::cols;
+template <class L, int Axis, class TM, class S, class F>
+TK_FN void reduce_fragment(TM team, const S* r, S* out, S* scratch, const F& op)
+{
+    constexpr int kept = Axis == 1 ? L::thread_rows : L::thread_cols, gone = Axis == 1 ? L::thread_cols : L::thread_rows;
+    constexpr int warps = Axis == 1 ? L::WarpsN : L::WarpsM, extent = Axis == 1 ? L::rows : L::cols;
+    constexpr int first = Axis == 1 ? 1 : L::row_lanes, end = Axis == 1 ? L::row_lanes : 32;
+    const int rank = team.rank(), warp = Axis == 1 ? rank / 32 / L::WarpsM : rank / 32 % L::WarpsM;
+    const int lane = Axis == 1 ? rank % L::row_lanes : rank % 32 / L::row_lanes;
+    TK_UNROLL
+    for (int x = 0; x < kept; ++x) {
+        S sum{};
+        bool some = false;
+        TK_UNROLL
+        for (int y = 0; y < gone; ++y) {
+            const int i = Axis == 1 ? L::number(x, y) : L::number(y, x);
+            if (!(Axis == 1 ? L::cols == L::N || L::col(rank, i) < L::N : L::rows == L::M || L::row(rank, i) < L::M)) continue;
+            sum = some ? op(sum, r[i]) : r[i];
+            some = true;
+        }
+        TK_UNROLL
+        for (int d = first; d < end; d *= 2) {
+            const S other = other_lane(sum, d);
+            const bool held = __shfl_xor_sync(~0u, (int)some, d) != 0;
+            // The lower lane's part first, in both, so that both hold the same.
+            const bool low = (rank & d) == 0;
+            const S both = low ? op(sum, other) : op(other, sum);
+            sum = some && held ? both : some ? sum : other;
+            some = some || held;
+        }
+        const int i = Axis == 1 ? L::number(x, 0) : L::number(0, x);
+        if (lane == 0) scratch[warp * extent + (Axis == 1 ? L::row(rank, i) : L::col(rank, i))] = sum;
+    }
+    team.sync();
+    // Only the first warps are sure to hold elements.
+    constexpr int used = ceil_div(Axis == 1 ? L::N : L::M, (Axis == 1 ? L::cols : L::rows) / warps);
+    for (int e = rank; e < (Axis == 1 ? L::M : L::N); e += team.size()) {
+        S sum = scratch[e];
+        for (int w = 1; w < used; ++w) sum = op(sum, scratch[w * extent + e]);
+        out[e] = sum;
+    }
+}
+
+}  // namespace tk
+#endif
+#endif

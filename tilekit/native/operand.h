@@ -1,0 +1,44 @@
+// Factors of a product in shared memory, as the threads that multiply them see them: element (x, k) of a factor is the
+// one at row x of a, or column x of b, and at position k of the sum.
+#ifndef TILEKIT_NATIVE_OPERAND_H
+#define TILEKIT_NATIVE_OPERAND_H
+#include "ptx.h"
+#include "swizzle.h"
+
+#ifdef TK_CUDA
+namespace tk {
+
+// A factor of X x K elements in shared memory whose rows run along k (KMajor) or along x, `Length` elements apart (0: as
+// many as a row has), which are whole multiples of 16 bytes. X and K are whole blocks of what reads it; what is beyond
+// the product's own extents is zero along k and anything along x.
+template <class T, int X_, int K_, bool KMajor, int How, int Length = 0> struct SharedOperand {
+    typedef T Element;
+    static constexpr int X = X_, K = K_;
+    static constexpr bool shared = true, k_major = KMajor;
+    static constexpr int rows = KMajor ? X : K, cols = KMajor ? K : X;
+    static constexpr int pitch = (Length ? Length : cols) * (int)sizeof(T), bytes = (rows * pitch + 127) / 128 * 128;
+    static_assert(pitch % 16 == 0 && (How == kDense || Length == 0), "rows must be whole packs, exchanged ones dense");
+    typedef typename PlaceOf<T, pitch, KMajor, How>::type Place;
+    u32 memory;  // its address: a multiple of 128, of 16 if kDense
+    // Where row `row`'s element `col` lies, in bytes.
+    static TK_METHOD constexpr int offset(int row, int col) { return Place::offset(row, col * (int)sizeof(T)); }
+    TK_METHOD u32 address(int x, int k) const { return memory + (KMajor ? offset(x, k) : offset(k, x)); }
+    template <class To> TK_METHOD To at(int x, int k) const { return cast<To>(read_shared(address(x, k), T())); }
+};
+
+// A factor of X x K elements in shared memory with any element strides; zero beyond its extents. Read element by
+// element.
+template <class T, int X_, int K_, int StrideX, int StrideK> struct StridedOperand {
+    typedef T Element;
+    static constexpr int X = X_, K = K_;
+    static constexpr bool shared = false, k_major = StrideK == 1;
+    const T* memory;
+    template <class To> TK_METHOD To at(int x, int k) const
+    {
+        return x < X && k < K ? cast<To>(memory[x * StrideX + k * StrideK]) : To{};
+    }
+};
+
+}  // namespace tk
+#endif
+#endif
