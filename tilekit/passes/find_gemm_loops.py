@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilekit.ir.affine import Affine, affine_of, definitions
 from tilekit.ir.core import Block, Const, Function, Op, Value, free_values, leaves, walk
 from tilekit.ir.types import TileType
 from tilekit.ir.views import ViewMap
 from tilekit.passes.activity import carried_params, carried_results
-from tilekit.passes.affine import Affine, affine_of, definitions
 from tilekit.passes.eliminate_dead_code import has_effect
 
 

@@ -1,0 +1,190 @@
+"""Which products become one op, with which plan, and that it means what the loop meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilekit as tk
+from tilekit.codegen.gemm import plans_of
+from tilekit.codegen.layout import Fragment
+from tilekit.codegen.target import ArrayClass, Target
+from tilekit.errors import CompileError
+from tilekit.frontend.kernel import Kernel
+from tilekit.ir.context import LaunchForm
+from tilekit.ir.core import Function, Op, walk
+from tilekit.ir.interpret import Machine, interpret
+from tilekit.passes import run_pipeline
+from tilekit.passes.choose_block import choose_block
+
+M, N, K = 32, 48, 16
+DENSE = ArrayClass(1, True, (False, False), False)
+
+
+def lowered(kernel: Kernel, arch: str = "90a", block_dim: int = 128) -> tuple[Function, Target, Any]:
+    names = [name for name, type in kernel.default_types().items() if hasattr(type, "ndim")]
+    target = Target("cuda", arch, block_dim, True, 2, False, arrays=dict.fromkeys(names, DENSE))
+    function = kernel.trace(kernel.default_types(), LaunchForm(True, 2, block_dim))
+    target = choose_block(function, target)
+    fn, storage = run_pipeline(function, target)
+    return fn, target, storage
+
+
+def gemm_loops(fn: Function) -> list[Op]:
+    return [op for op in walk(fn.body) if op.builtin.name == "gemm_loop"]
+
+
+def product(body: Callable[..., None], dtype: Any = tk.float16) -> Kernel:
+    @tk.kernel
+    def gemm(a: tk.array2d[dtype], b: tk.array2d[dtype], out: tk.array2d[float], size: int):
+        i, j = tk.tid()
+        acc = tk.tile_full(shape=(M, N), value=0.5, dtype=float)
+        body(a, b, acc, i * M, j * N, size)
+        tk.tile_store(out, acc * 2.0, offset=(i * M, j * N))
+
+    return gemm
+
+
+def plain(a, b, acc, row, column, size):
+    for k in range(size / K):
+        x = tk.tile_load(a, shape=(M, K), offset=(row, k * K))
+        y = tk.tile_load(b, shape=(K, N), offset=(k * K, column))
+        tk.tile_matmul(x, y, acc)
+
+
+def in_elements(a, b, acc, row, column, size):
+    for k in range(0, size, K):
+        x = tk.tile_load(a, shape=(M, K), offset=(row, k))
+        y = tk.tile_load(b, shape=(K, N), offset=(k, column))
+        tk.tile_matmul(x, y, acc, alpha=0.25)
+
+
+def transposed(a, b, acc, row, column, size):
+    for k in range(0, size, K):
+        x = tk.tile_load(a, shape=(K, M), offset=(k, row))
+        y = tk.tile_load(b, shape=(N, K), offset=(column, k))
+        tk.tile_matmul(tk.tile_transpose(x), y.T, acc)
+
+
+def downwards(a, b, acc, row, column, size):
+    for k in range(size - K, -1, -K):
+        x = tk.tile_load(a, shape=(M, K), offset=(row - 3, k + 1))
+        tk.tile_matmul(x, tk.tile_load(b, shape=(K, N), offset=(k + 1, column)), acc)
+
+
+def gaps(a, b, acc, row, column, size):
+    for k in range(0, size, K + 8):
+        x = tk.tile_load(a, shape=(M, K), offset=(row, k))
+        tk.tile_matmul(x, tk.tile_load(b, shape=(K, N), offset=(k, column)), acc)
+
+
+BODIES = [plain, in_elements, transposed, downwards, gaps]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
+def test_a_loop_over_k_is_one_op(body: Callable[..., None]) -> None:
+    fn, target, storage = lowered(product(body))
+    (op,) = gemm_loops(fn)
+    plan = op.attrs["plan"]
+    assert (plan.backend, plan.m, plan.n, plan.k) == ("mma", M, N, K)
+    assert plan.threads == target.threads
+    assert op.attrs["joined"] == (body not in (downwards, gaps))
+    assert not any(inner.builtin.contraction for inner in walk(fn.body))
+    (made,) = plans_of(fn, target)
+    assert made is plan
+    result = storage.buffers[op.results[0]]
+    assert result.layout == plan.fragment
+    assert isinstance(result.layout, Fragment)
+    ring = storage.buffers[op.results[1]]
+    assert (ring.layout, ring.size, ring.offset % 128) == (None, plan.shared, 0)
+    assert storage.size == plan.shared  # nothing else lies in shared memory
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
+def test_it_means_what_the_loop_meant(body: Callable[..., None]) -> None:
+    kernel = product(body)
+    form = LaunchForm(True, 2, 128)
+    before = kernel.trace(kernel.default_types(), form)
+    after, _, _ = lowered(kernel)
+    rng = np.random.default_rng(1)
+    shapes = ((83, 70), (70, 90)) if body is not transposed else ((70, 83), (90, 70))
+    a, b = (rng.standard_normal(shape).astype(np.float16) for shape in shapes)
+    results = []
+    for fn in (before, after):
+        out = np.full((83, 90), 7.0, np.float32)
+        for block in np.ndindex(3, 2):
+            interpret(fn, {"a": a, "b": b, "out": out, "size": np.int32(64)}, Machine(block, (3, 2), 128))
+        results.append(out)
+    assert np.array_equal(*results)
+
+
+def sixteen_bytes(body: Callable[..., None], dtype: Any = tk.float16) -> list[bool]:
+    (op,) = gemm_loops(lowered(product(body, dtype))[0])
+    return [op.attrs["plan"].a.packed, op.attrs["plan"].b.packed]
+
+
+def test_packs_are_copied_where_every_step_begins_at_one() -> None:
+    assert sixteen_bytes(plain) == [True, True]
+    assert sixteen_bytes(downwards) == [False, True]
+    assert sixteen_bytes(gaps) == [True, True]
+
+
+def also_read(a, b, acc, row, column, size):
+    total = 0.0
+    for k in range(0, size, K):
+        x = tk.tile_load(a, shape=(M, K), offset=(row, k))
+        tk.tile_matmul(x, tk.tile_load(b, shape=(K, N), offset=(k, column)), acc)
+        total += tk.tile_extract(x, 0, 0)
+    acc += total
+
+
+def test_a_loop_that_does_other_things_stays() -> None:
+    fn, _, _ = lowered(product(also_read, tk.float32))
+    assert gemm_loops(fn) == []
+    (op,) = (op for op in walk(fn.body) if op.builtin.contraction)
+    assert op.attrs["plan"].backend == "scalar"
+
+
+def test_options_decide() -> None:
+    with tk.config.scoped(gemm="scalar"):
+        fn, target, _ = lowered(product(plain))
+        assert gemm_loops(fn) == []
+        assert target.threads == 128
+    with tk.config.scoped(gemm="mma"):
+        assert len(gemm_loops(lowered(product(plain))[0])) == 1
+        with pytest.raises(CompileError, match="sm_75 is older than sm_80") as raised:
+            lowered(product(plain), "75")
+    assert raised.value.location is not None
+
+
+def two(a, b, acc, row, column, size):
+    other = tk.tile_zeros(shape=(M, N), dtype=float)
+    for k in range(0, size, K):
+        x = tk.tile_load(a, shape=(M, K), offset=(row, k))
+        y = tk.tile_load(b, shape=(K, N), offset=(k, column))
+        z = tk.tile_load(b, shape=(K, N), offset=(k, column + N))
+        tk.tile_matmul(x, y, acc)
+        tk.tile_matmul(x, z, other)
+    acc += other
+
+
+def test_each_of_two_products_is_an_op() -> None:
+    fn, _, storage = lowered(product(two))
+    first, second = gemm_loops(fn)
+    assert storage.buffers[first.results[0]].layout == storage.buffers[second.results[0]].layout
+    assert storage.buffers[first.results[1]].overlaps(storage.buffers[second.results[1]])  # one after the other
+
+
+def elsewhere(a, b, acc, row, column, size):
+    plain(a, b, acc, row, column, size)
+    acc += tk.tile_sum(acc)[0]
+
+
+def test_sums_that_are_read_across_threads_lie_in_shared_memory() -> None:
+    fn, _, storage = lowered(product(elsewhere))
+    (op,) = gemm_loops(fn)
+    assert storage.buffers[op.results[0]].layout is None
+    assert not storage.buffers[op.results[0]].overlaps(storage.buffers[op.results[1]])
