@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import tilekit as tk
 from tilekit.codegen.gemm import plans_of
 from tilekit.codegen.layout import Fragment
 from tilekit.codegen.target import ArrayClass, Target
-from tilekit.errors import CompileError
+from tilekit.errors import CompileError, FallbackWarning, PrecisionWarning
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function, Op, walk
@@ -105,13 +106,16 @@ def test_a_loop_over_k_is_one_op(body: Callable[..., None]) -> None:
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
 def test_it_means_what_the_loop_meant(body: Callable[..., None]) -> None:
-    kernel = product(body)
+    assert_same(product(body), ((83, 70), (70, 90)) if body is not transposed else ((70, 83), (90, 70)), np.float16)
+
+
+def assert_same(kernel: Kernel, shapes: Any, dtype: Any) -> None:
+    """What the kernel was gives the same bits as what it has become."""
     form = LaunchForm(True, 2, 128)
     before = kernel.trace(kernel.default_types(), form)
     after, _, _ = lowered(kernel)
     rng = np.random.default_rng(1)
-    shapes = ((83, 70), (70, 90)) if body is not transposed else ((70, 83), (90, 70))
-    a, b = (rng.standard_normal(shape).astype(np.float16) for shape in shapes)
+    a, b = (rng.standard_normal(shape).astype(dtype) for shape in shapes)
     results = []
     for fn in (before, after):
         out = np.full((83, 90), 7.0, np.float32)
@@ -141,11 +145,74 @@ def also_read(a, b, acc, row, column, size):
     acc += total
 
 
-def test_a_loop_that_does_other_things_stays() -> None:
+def test_a_loop_that_does_other_things_keeps_them() -> None:
     fn, _, _ = lowered(product(also_read, tk.float32))
-    assert gemm_loops(fn) == []
-    (op,) = (op for op in walk(fn.body) if op.builtin.contraction)
-    assert op.attrs["plan"].backend == "scalar"
+    (op,) = gemm_loops(fn)
+    assert op.operands["stop"].value == 1
+    assert any(op in loop.blocks[0].ops for loop in walk(fn.body) if loop.blocks)
+
+
+def written_out(a, b, acc, row, column, size):
+    for k in range(3):  # unrolled
+        x = tk.tile_load(a, shape=(M, K), offset=(row, k * K))
+        tk.tile_matmul(x, tk.tile_load(b, shape=(K, N), offset=(k * K, column)), acc)
+
+
+def by_itself(a, b, acc, row, column, size):
+    x = tk.tile_load(a, shape=(M, K), offset=(row, 5))
+    acc += tk.tile_astype(x @ tk.tile_load(b, shape=(K, N), offset=(0, column)), float)
+
+
+@pytest.mark.parametrize(("body", "steps"), [(written_out, 3), (by_itself, 1)], ids=["written_out", "by_itself"])
+@pytest.mark.parametrize("dtype", [tk.float16, tk.float32], ids=["f16", "f32"])
+def test_products_without_a_loop_are_one(body: Callable[..., None], steps: int, dtype: Any) -> None:
+    (op,) = gemm_loops(lowered(product(body, dtype))[0])
+    assert (op.operands["stop"].value, op.attrs["joined"]) == (steps, True)
+    assert_same(product(body, dtype), ((83, 70), (70, 90)), dtype.numpy)
+
+
+def written_between(a, b, acc, row, column, size):
+    x = tk.tile_load(a, shape=(M, K), offset=(row, 0))
+    tk.tile_store(a, x * 2.0, offset=(row, 0))
+    tk.tile_matmul(x, tk.tile_load(b, shape=(K, N)), acc)
+
+
+def computed(a, b, acc, row, column, size):
+    x = tk.tile_load(a, shape=(M, K), offset=(row, 0))
+    tk.tile_matmul(x * x, tk.tile_load(b, shape=(K, N)), acc)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [(written_between, "its factors are used or its sums"), (computed, "a is computed by the block, not loaded")],
+    ids=["written_between", "computed"],
+)
+def test_a_product_that_falls_back_warns_and_says_why(body: Callable[..., None], why: str) -> None:
+    kernel = product(body)
+    with pytest.warns(FallbackWarning, match=f"a 32x16xf16 and a 16x48xf16 tile .* without tensor cores: {why}"):
+        fn, target, _ = lowered(kernel)
+    (plan,) = plans_of(fn, target)
+    assert plan.backend == "scalar" and f"not mma: {why}" in str(plan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with tk.config.scoped(gemm="scalar"):
+            lowered(kernel)
+    with tk.config.scoped(gemm="mma"), pytest.raises(CompileError, match=f"'mma' is required, .*: {why}") as raised:
+        lowered(kernel)
+    assert raised.value.location is not None
+
+
+@pytest.mark.parametrize("precision", ["tf32", "tf32x3"])
+def test_a_precision_that_only_tensor_cores_have(precision: str) -> None:
+    def body(a, b, acc, row, column, size):
+        x = tk.tile_load(a, shape=(M, K))
+        tk.tile_matmul(x, tk.tile_load(b, shape=(K, N)), acc, precision=precision)
+
+    kernel = product(body, tk.float32)
+    (op,) = gemm_loops(lowered(kernel)[0])
+    assert "tf32" in op.attrs["plan"].reason
+    with pytest.warns(PrecisionWarning, match=f"precision '{precision}' is not available on sm_75, as only tensor"):
+        lowered(kernel, "75")
 
 
 def test_options_decide() -> None:
@@ -188,3 +255,19 @@ def test_sums_that_are_read_across_threads_lie_in_shared_memory() -> None:
     (op,) = gemm_loops(fn)
     assert storage.buffers[op.results[0]].layout is None
     assert not storage.buffers[op.results[0]].overlaps(storage.buffers[op.results[1]])
+
+
+def crowded(a, b, acc, row, column, size):
+    """Beside 216 KiB that live on."""
+    other = tk.tile_load(a, shape=(216, 512))
+    plain(a, b, acc, row, column, size)
+    acc += float(tk.tile_sum(other)[0])
+    acc += float(tk.tile_max(other)[0])
+
+
+def test_a_ring_leaves_room_for_other_tiles() -> None:
+    fn, _, storage = lowered(product(crowded))
+    (op,) = gemm_loops(fn)
+    assert 216 * 512 * 2 < storage.size <= 232448
+    (alone,) = gemm_loops(lowered(product(plain))[0])
+    assert op.attrs["plan"].ring.stages < alone.attrs["plan"].ring.stages

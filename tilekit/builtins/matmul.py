@@ -11,7 +11,7 @@ from tilekit.builtins.logic import where
 from tilekit.builtins.mapping import tile_map
 from tilekit.builtins.overlap import require_apart
 from tilekit.builtins.view_shapes import tile_transpose
-from tilekit.codegen.gemm_kinds import accumulator
+from tilekit.codegen.gemm_kinds import ROUNDED, accumulator
 from tilekit.errors import KernelTypeError, KernelValueError, PrecisionWarning
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import active
@@ -21,8 +21,7 @@ from tilekit.ir.operands import describe, known_number
 from tilekit.ir.types import DType, ScalarType, TileType, bfloat16, float32
 
 GROUP = "Linear algebra"
-PRECISIONS = ("default", "tf32")
-TF32 = "tile_matmul(): precision 'tf32' is not available on the CPU; float32 is computed"
+PRECISIONS = ("default", *ROUNDED)
 
 
 @builtin(
@@ -44,8 +43,9 @@ def tile_matmul(
         out: Accumulator, of shape ``(m, n)``; float16, float32 or float64. Not read where ``beta`` is zero.
         alpha: Factor of the product, run time or constant, of any number type.
         beta: Factor of ``out``, run time or constant, of any number type.
-        precision: ``"default"``, or ``"tf32"`` for float32 tiles; a compile-time constant. The CPU computes float32 in
-            any case, and warns (``PrecisionWarning``).
+        precision: ``"default"``, or for float32 tiles ``"tf32"``, whose factors tensor cores round to 11 bits, or
+            ``"tf32x3"``, about as exact as float32; a compile-time constant. Where they cannot serve, as on the CPU,
+            float32 is computed with a ``PrecisionWarning``.
 
     Returns:
         None, or a new tile of shape ``(m, n)`` and ``a``'s dtype. Each element is the sum over ``k`` in order, by fused
@@ -53,7 +53,8 @@ def tile_matmul(
         dtype.
 
     Raises:
-        KernelTypeError: a tile is not floating, ``out`` is bfloat16, or ``"tf32"`` meets other tiles than float32.
+        KernelTypeError: a tile is not floating, ``out`` is bfloat16, or another precision meets tiles that are
+            not float32.
         KernelValueError: a tile has not two axes, ``m``, ``n`` or ``k`` disagree, ``out`` overlaps ``a`` or ``b``, or
             ``precision`` is unknown.
 
@@ -83,24 +84,31 @@ def _check(a: Tile, b: Tile, out: Tile | None, precision: Any) -> None:
     if out is not None:
         require_apart(out, a, "a")
         require_apart(out, b, "b")
-    if precision == "tf32" and a.dtype == b.dtype == float32 and active() is None:
-        warn_once(PrecisionWarning, TF32, None)
+    if precision in ROUNDED and a.dtype == b.dtype == float32 and active() is None:
+        warn_once(PrecisionWarning, lost_precision(precision, "on the CPU"), None)
 
 
 @tile_matmul.warns
 def _warns(target: Any, precision: str) -> tuple[type[Warning], str] | None:
-    return (PrecisionWarning, TF32) if precision == "tf32" and target.is_cpu else None
+    lost = precision in ROUNDED and target.is_cpu
+    return (PrecisionWarning, lost_precision(precision, "on the CPU")) if lost else None
+
+
+def lost_precision(precision: str, where: str) -> str:
+    """What to warn of where a product is more precise, and slower, than was asked for."""
+    return f"tile_matmul(): precision {precision!r} is not available {where}; float32 is computed"
 
 
 def _check_precision(tiles: dict[str, TileType], precision: Any) -> None:
     if not isinstance(precision, str) or precision not in PRECISIONS:
-        shown = " or ".join(map(repr, PRECISIONS))
+        *first, last = map(repr, PRECISIONS)
+        shown = f"{', '.join(first)} or {last}"
         raise KernelValueError(
             f"tile_matmul(): precision must be the compile-time string {shown}, got {describe(precision)}"
         )
-    if precision == "tf32" and any(tile.dtype != float32 for tile in tiles.values()):
+    if precision in ROUNDED and any(tile.dtype != float32 for tile in tiles.values()):
         listed = ", ".join(f"{name} is a {tile}" for name, tile in tiles.items())
-        raise KernelTypeError(f"tile_matmul(): precision 'tf32' needs float32 tiles, but {listed}")
+        raise KernelTypeError(f"tile_matmul(): precision {precision!r} needs float32 tiles, but {listed}")
 
 
 @tile_matmul.result

@@ -8,17 +8,34 @@ from math import gcd
 from typing import Any
 
 from tilekit.builtins.gemm_loop import Iteration, Walk, gemm_loop
+from tilekit.codegen.architectures import shared_limit
 from tilekit.codegen.gemm import product_of
-from tilekit.codegen.gemm_plan import Plan, Product, Situation, Source, plan
+from tilekit.codegen.gemm_plan import OLDEST_TENSOR_CORES, Plan, Product, Situation, Source, plan
+from tilekit.codegen.gemm_tiles import architecture
 from tilekit.codegen.orders import PACK_BYTES
 from tilekit.codegen.target import ArrayClass, Target
 from tilekit.config import config
-from tilekit.errors import TilekitError
+from tilekit.errors import CompileError, TilekitError
 from tilekit.ir.affine import affine_of, definitions
 from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, make_op, map_operand, walk
 from tilekit.ir.types import TileType, uint8
 from tilekit.passes import find_gemm_loops as found
 from tilekit.passes.activity import carried_params
+from tilekit.passes.assign_layouts import assign_layouts
+from tilekit.passes.assign_storage import assign_storage
+from tilekit.passes.roll_products import roll_products
+
+
+def serve_products(fn: Function, target: Target) -> Function:
+    """:func:`choose_gemm`, again with less where the rings of loops do not fit beside the other tiles."""
+    fn = prepare_products(fn, target)
+    made, limit = choose_gemm(fn, target), shared_limit(target.arch)
+    rings = [op.attrs["plan"].shared for op in walk(made.body) if op.builtin.scratch]
+    if rings and limit is not None:
+        size = assign_storage(made, assign_layouts(made, target)).size
+        if size > limit:
+            return choose_gemm(fn, target, size - max(rings))
+    return made
 
 
 def choose_gemm(fn: Function, target: Target, shared: int = 0) -> Function:
@@ -37,8 +54,16 @@ def choose_gemm(fn: Function, target: Target, shared: int = 0) -> Function:
     return fn.with_body(_with_ops(fn.body, replaced)) if replaced else fn
 
 
+def prepare_products(fn: Function, target: Target) -> Function:
+    """The function with the products that are written out as loops, where tensor cores may serve them."""
+    if config.gemm == "scalar" or architecture(target.arch) < OLDEST_TENSOR_CORES:
+        return fn
+    return roll_products(fn)
+
+
 def threads_of_products(fn: Function, target: Target) -> int | None:
     """The threads that suit the largest product that tensor cores serve; None where there is none."""
+    fn = prepare_products(fn, target)
     plans = _Chooser(fn, replace(target, threads=0), 0).loop_plans().values()
     served = [made for made in plans if made.threads]
     return max(served, key=lambda made: made.m * made.n * made.k).threads if served else None
@@ -54,7 +79,7 @@ class _Chooser:
 
     def loop_plans(self) -> dict[Op, Plan]:
         """The plan of each product that a loop accumulates and does nothing else."""
-        loops = (loop for loop in found.find_gemm_loops(self.fn) if _is_whole(loop))
+        loops = (loop for loop in found.find_gemm_loops(self.fn) if loop.whole)
         return {product.op: self._plan(loop.loop, product) for loop in loops for product in loop.products}
 
     def replacements(self) -> dict[Op, tuple[Op, ...]]:
@@ -75,7 +100,25 @@ class _Chooser:
         """The plan of a product that is computed by itself."""
         if tried is not None and tried.ring is None:
             return tried
-        return _located(product_of(op), self._situation("scalar"), op)
+        why = self._why_alone(op)
+        if "mma" in (config.gemm, config.require_gemm):
+            text = f"tile_matmul(): 'mma' is required, but cannot serve: {why}"
+            raise CompileError(text).at(op.location)
+        made = _located(product_of(op), replace(self._situation("scalar"), require=None), op)
+        return made if config.gemm == "scalar" else replace(made, passed_over=(*made.passed_over, ("mma", why)))
+
+    def _why_alone(self, op: Op) -> str:
+        """Why a product is not a loop's, or not all that its loop does."""
+        arch = self.target.arch
+        if architecture(arch) < OLDEST_TENSOR_CORES:
+            return f"sm_{arch} is older than sm_{OLDEST_TENSOR_CORES}"
+        for name in op.builtin.contraction[:2]:
+            factor = self.defined.get(op.operands[name])  # type: ignore[arg-type]
+            while factor is not None and factor.builtin.view:
+                factor = self.defined.get(next(factor.inputs()))
+            if factor is None or factor.builtin.for_factors is None:
+                return f"{name} is computed by the block, not loaded as it is from an array"
+        return "its factors are used or its sums are changed in other ways where it stands"
 
     def _situation(self, gemm: str | None = None) -> Situation:
         threads = self.target.threads or None
@@ -116,11 +159,6 @@ class _Chooser:
         first = load.offset[axis].replace(index, affine_of(loop.operands["start"], self.defined))
         step = affine_of(loop.operands["step"], self.defined) * load.offset[axis].factor(index)
         return first.divisor if joined else gcd(first.divisor, step.divisor)
-
-
-def _is_whole(loop: found.GemmLoop) -> bool:
-    """Whether a loop does nothing but add up its products."""
-    return not loop.others and len(loop.products) == len(loop.loop.results)
 
 
 def _whole(loop: Op, product: found.Product, made: Plan | None) -> Iterator[Op]:
