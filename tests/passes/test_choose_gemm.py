@@ -118,9 +118,9 @@ def assert_same(kernel: Kernel, shapes: Any, dtype: Any) -> None:
     a, b = (rng.standard_normal(shape).astype(dtype) for shape in shapes)
     results = []
     for fn in (before, after):
-        out = np.full((83, 90), 7.0, np.float32)
+        out, held = np.full((83, 90), 7.0, np.float32), a.copy()
         for block in np.ndindex(3, 2):
-            interpret(fn, {"a": a, "b": b, "out": out, "size": np.int32(64)}, Machine(block, (3, 2), 128))
+            interpret(fn, {"a": held, "b": b, "out": out, "size": np.int32(64)}, Machine(block, (3, 2), 128))
         results.append(out)
     assert np.array_equal(*results)
 
@@ -182,24 +182,58 @@ def computed(a, b, acc, row, column, size):
     tk.tile_matmul(x * x, tk.tile_load(b, shape=(K, N)), acc)
 
 
+def scaled(a, b, acc, row, column, size):
+    x = tk.tile_load(a, shape=(M, K), offset=(row, 0)) * 0.5
+    tk.tile_matmul(x, tk.tile_load(b, shape=(K, N)), acc, alpha=2.0, beta=0.5)
+
+
+def sliced(a, b, acc, row, column, size):
+    x = tk.tile_load(a, shape=(M + 1, K + 3), offset=(row, 0))
+    y = tk.tile_load(b, shape=(N, 2 * K))
+    tk.tile_matmul(x[1:, 3:], y[:, ::2].T, acc)
+
+
 @pytest.mark.parametrize(
-    ("body", "why"),
-    [(written_between, "its factors are used or its sums"), (computed, "a is computed by the block, not loaded")],
-    ids=["written_between", "computed"],
+    ("body", "how"),
+    [
+        (written_between, ["kDense", "kDense"]),
+        (computed, ["kDense", "kDense"]),
+        (scaled, ["kDense", "kDense"]),
+        (sliced, ["", ""]),
+    ],
+    ids=["written_between", "computed", "scaled", "sliced"],
 )
-def test_a_product_that_falls_back_warns_and_says_why(body: Callable[..., None], why: str) -> None:
-    kernel = product(body)
+def test_tiles_in_shared_memory_are_multiplied_there(body: Callable[..., None], how: list[str]) -> None:
+    fn, target, storage = lowered(product(body))
+    (op,) = (op for op in walk(fn.body) if op.builtin.name == "gemm_tiles")
+    plan = op.attrs["plan"]
+    assert (plan.backend, plan.ring, plan.threads) == ("mma", None, target.threads)
+    assert [plan.a.how, plan.b.how] == how
+    assert storage.buffers[op.results[0]].layout == plan.fragment
+    assert_same(product(body), ((83, 70), (70, 90)), np.float16)
+
+
+def test_a_product_that_falls_back_warns_and_says_why() -> None:
+    kernel, why = product(computed), "sm_75 is older than sm_80"
     with pytest.warns(FallbackWarning, match=f"a 32x16xf16 and a 16x48xf16 tile .* without tensor cores: {why}"):
-        fn, target, _ = lowered(kernel)
+        fn, target, _ = lowered(kernel, "75")
     (plan,) = plans_of(fn, target)
     assert plan.backend == "scalar" and f"not mma: {why}" in str(plan)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with tk.config.scoped(gemm="scalar"):
-            lowered(kernel)
-    with tk.config.scoped(gemm="mma"), pytest.raises(CompileError, match=f"'mma' is required, .*: {why}") as raised:
+            lowered(kernel, "75")
         lowered(kernel)
-    assert raised.value.location is not None
+
+
+def large(a, b, acc, row, column, size):
+    x = tk.tile_load(a, shape=(256, K))
+    tk.tile_store(a, tk.tile_astype(tk.tile_matmul(x * x, tk.tile_load(b, shape=(K, 384))), tk.float16))
+
+
+def test_sums_that_no_block_holds_fall_back() -> None:
+    with pytest.warns(FallbackWarning, match="the registers of 128 threads do not hold 256 x 384 sums"):
+        lowered(product(large))
 
 
 @pytest.mark.parametrize("precision", ["tf32", "tf32x3"])

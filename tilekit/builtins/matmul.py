@@ -12,6 +12,7 @@ from tilekit.builtins.mapping import tile_map
 from tilekit.builtins.overlap import require_apart
 from tilekit.builtins.view_shapes import tile_transpose
 from tilekit.codegen.gemm_kinds import ROUNDED, accumulator
+from tilekit.codegen.gemm_plan import Plan
 from tilekit.errors import KernelTypeError, KernelValueError, PrecisionWarning
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import active
@@ -67,12 +68,18 @@ def tile_matmul(
     """
 
 
+@builtin(cooperative=True, by_element=True, in_memory=("a", "b"), reuses=("out",))
+def gemm_tiles(a: Tile, b: Tile, out: Tile | None, alpha: Scalar, beta: Scalar, precision: str, plan: Any) -> Tile:
+    """``tile_matmul`` of tiles in shared memory on tensor cores; how, ``plan`` says."""
+
+
 @tile_matmul.coerce
 def _coerce(a: TileType, out: TileType | None) -> dict[str, ScalarType]:
     scale = ScalarType(accumulator((out or a).dtype))
     return {"alpha": scale, "beta": scale}
 
 
+@gemm_tiles.ignores
 @tile_matmul.ignores
 def _ignores(beta: Any) -> tuple[str, ...]:
     number = known_number(beta)
@@ -111,6 +118,7 @@ def _check_precision(tiles: dict[str, TileType], precision: Any) -> None:
         raise KernelTypeError(f"tile_matmul(): precision {precision!r} needs float32 tiles, but {listed}")
 
 
+@gemm_tiles.result
 @tile_matmul.result
 def _result(a: TileType, b: TileType, out: TileType | None, precision: str) -> TileType:
     tiles = {"a": a, "b": b} if out is None else {"a": a, "b": b, "out": out}
@@ -140,6 +148,7 @@ def _result(a: TileType, b: TileType, out: TileType | None, precision: str) -> T
     return out
 
 
+@gemm_tiles.reference
 @tile_matmul.reference
 def _reference(a: Any, b: Any, out: Any, alpha: Any, beta: Any, types: Any) -> Any:
     dtypes = [np.dtype(x.dtype).name for x in (a, b, types[0].dtype.numpy.type())]
@@ -160,6 +169,30 @@ def _emit(cx: Any, results: Any, a: Any, b: Any, out: Any, alpha: str, beta: str
     tiles = ", ".join(tile.operand for tile in (a, b, out or target, target))
     scale = f"{_factor(cx, 'alpha', alpha, wide)}, {_factor(cx, 'beta', beta, wide) if out else 'tk::Fixed<0>()'}"
     cx.line(f"tk::gemm<{m}, {n}, {k}, tk::{wide.short}>(team, {tiles}, {scale});")
+
+
+@gemm_tiles.emit
+def _tiles_emit(cx: Any, results: Any, a: Any, b: Any, out: Any, alpha: str, beta: str, plan: Plan) -> None:
+    target, numbers = cx.tile(results[0]), [known_number(cx.op.operands[name]) for name in ("alpha", "beta")]
+    operands = ", ".join(
+        f"{type}{{{f'tk::shared_address({tile.pointer})' if 'SharedOperand' in type else tile.pointer}}}"
+        for type, tile in zip(plan.operands, (a, b), strict=True)
+    )
+    call = f"tk::multiply<{plan.kind}, {plan.fragment.cpp}, {plan.depth}>"
+    in_place = target.layout == plan.fragment and cx.scalar(target.type) == plan.sum
+    if in_place and out is not None and numbers == [1, 1]:
+        cx.copy_tiles([(target, out)])
+        cx.line(f"{call}(team.rank(), {target.pointer}, {operands});")
+        return
+    sums = cx.fresh("sums")
+    with cx.braces():
+        cx.line(f"{plan.sum} {sums}[{plan.fragment.registers}] = {{}};")
+        cx.line(f"{call}(team.rank(), {sums}, {operands});")
+        with cx.own_elements(plan.fragment, target) as index:
+            value = f"tk::cast<{plan.sum}>({alpha}) * {sums}[{index.register}]"
+            if out is not None and numbers[1] != 0:
+                value += f" + tk::cast<{plan.sum}>({beta}) * tk::cast<{plan.sum}>({out.at(index)})"
+            cx.line(f"{target.at(index)} = tk::cast<{target.element}>({value});")
 
 
 def _factor(cx: Any, name: str, expression: str, wide: DType) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tilekit.codegen.layout import Blocked, Layout
 from tilekit.codegen.target import Target
-from tilekit.ir.core import Function, Op, Value, walk
+from tilekit.ir.core import Function, Op, Value, leaves, walk
 from tilekit.ir.types import ArrayType, TileType
 from tilekit.passes.activity import carried_params, carried_results
 from tilekit.passes.assign_storage import must_share
@@ -29,7 +29,7 @@ def assign_layouts(fn: Function, target: Target) -> Mapping[Value, Layout]:
         for value in _tiles(op):
             type = value.type
             assert isinstance(type, TileType)
-            if not (op.builtin.by_element and type.shape) or value in _scratch(op):
+            if not (op.builtin.by_element and type.shape) or value in _in_memory(op):
                 layouts[value] = None
             elif value in fragments:
                 layouts.setdefault(value, fragments[value])
@@ -51,8 +51,9 @@ def _tiles(op: Op) -> Iterator[Value]:
     yield from (value for value in values if isinstance(value.type, TileType))
 
 
-def _scratch(op: Op) -> tuple[Value, ...]:
-    return op.results[-1:] if op.builtin.scratch else ()
+def _in_memory(op: Op) -> tuple[Value, ...]:
+    read = (value for name in op.builtin.in_memory for value in leaves(op.operands[name]))
+    return (*read, *(op.results[-1:] if op.builtin.scratch else ()))
 
 
 def _fragments(ops: Iterable[Op]) -> dict[Value, Layout | None]:
@@ -89,7 +90,7 @@ def _together(op: Op) -> Iterator[tuple[Value, Value]]:
                 tiles = [v for v in group if isinstance(v, Value) and isinstance(v.type, TileType)]
                 yield from ((tiles[0], tile) for tile in tiles)
     elif op.builtin.by_element:
-        tiles = [value for value in _tiles(op) if value not in _scratch(op)]
+        tiles = [value for value in _tiles(op) if value not in _in_memory(op)]
         yield from ((tiles[0], tile) for tile in tiles)
 
 

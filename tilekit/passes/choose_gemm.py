@@ -8,6 +8,7 @@ from math import gcd
 from typing import Any
 
 from tilekit.builtins.gemm_loop import Iteration, Walk, gemm_loop
+from tilekit.builtins.matmul import gemm_tiles
 from tilekit.codegen.architectures import shared_limit
 from tilekit.codegen.gemm import product_of
 from tilekit.codegen.gemm_plan import OLDEST_TENSOR_CORES, Plan, Product, Situation, Source, plan
@@ -15,10 +16,11 @@ from tilekit.codegen.gemm_tiles import architecture
 from tilekit.codegen.orders import PACK_BYTES
 from tilekit.codegen.target import ArrayClass, Target
 from tilekit.config import config
-from tilekit.errors import CompileError, TilekitError
+from tilekit.errors import TilekitError
 from tilekit.ir.affine import affine_of, definitions
 from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, make_op, map_operand, walk
 from tilekit.ir.types import TileType, uint8
+from tilekit.ir.views import ViewMap
 from tilekit.passes import find_gemm_loops as found
 from tilekit.passes.activity import carried_params
 from tilekit.passes.assign_layouts import assign_layouts
@@ -93,36 +95,35 @@ class _Chooser:
         inside = {op for loop in replaced for block in loop.blocks for op in walk(block)}
         for op in walk(self.fn.body):
             if op.builtin.contraction and op not in inside:
-                replaced[op] = (op.with_(attrs={**op.attrs, "plan": self._alone(op, plans.get(op))}),)
+                alone = self._alone(op, plans.get(op))
+                builtin = gemm_tiles if alone.backend == "mma" else op.builtin
+                replaced[op] = (op.with_(builtin=builtin, attrs={**op.attrs, "plan": alone}),)
         return replaced
 
     def _alone(self, op: Op, tried: Plan | None) -> Plan:
-        """The plan of a product that is computed by itself."""
-        if tried is not None and tried.ring is None:
+        """The plan of a product of tiles in shared memory."""
+        if tried is not None and tried.backend == "scalar":
             return tried
-        why = self._why_alone(op)
-        if "mma" in (config.gemm, config.require_gemm):
-            text = f"tile_matmul(): 'mma' is required, but cannot serve: {why}"
-            raise CompileError(text).at(op.location)
-        made = _located(product_of(op), replace(self._situation("scalar"), require=None), op)
-        return made if config.gemm == "scalar" else replace(made, passed_over=(*made.passed_over, ("mma", why)))
+        product = product_of(op)
+        a, b = (replace(getattr(product, name), map=self._map(op.operands[name])) for name in "ab")
+        return _located(replace(product, a=a, b=b), self._situation(), op)
 
-    def _why_alone(self, op: Op) -> str:
-        """Why a product is not a loop's, or not all that its loop does."""
-        arch = self.target.arch
-        if architecture(arch) < OLDEST_TENSOR_CORES:
-            return f"sm_{arch} is older than sm_{OLDEST_TENSOR_CORES}"
-        for name in op.builtin.contraction[:2]:
-            factor = self.defined.get(op.operands[name])  # type: ignore[arg-type]
-            while factor is not None and factor.builtin.view:
-                factor = self.defined.get(next(factor.inputs()))
-            if factor is None or factor.builtin.for_factors is None:
-                return f"{name} is computed by the block, not loaded as it is from an array"
-        return "its factors are used or its sums are changed in other ways where it stands"
+    def _map(self, value: Any) -> ViewMap:
+        """Where the elements of a tile lie in its base."""
+        view = self.defined.get(value)
+        if view is None or not view.builtin.view:
+            return ViewMap.identity(_tile(value).shape)
+        map: ViewMap = view.attrs["map"]
+        known = view.operands.get("offset") is None and not self._is_view(next(view.inputs()))
+        return map if known else ViewMap(map.shape, map.strides, 1)  # at no multiple of 16 bytes that is known
 
-    def _situation(self, gemm: str | None = None) -> Situation:
+    def _is_view(self, value: Value) -> bool:
+        source = self.defined.get(value)
+        return source is not None and source.builtin.view
+
+    def _situation(self) -> Situation:
         threads = self.target.threads or None
-        return Situation(self.target.arch, threads, self.shared, gemm or config.gemm, config.require_gemm)
+        return Situation(self.target.arch, threads, self.shared, config.gemm, config.require_gemm)
 
     def _plan(self, loop: Op, product: found.Product) -> Plan:
         op = product.op
