@@ -57,3 +57,13 @@ def test_constants_have_no_parameters() -> None:
 def test_a_name_like_another_is_suggested() -> None:
     with pytest.raises(KernelAttributeError, match="tilekit has no 'tile_matmull'; did you mean `tile_matmul`"):
         tk.tile_matmull
+
+
+def test_what_warp_has_and_tilekit_lacks_is_named_so() -> None:
+    for name in ("tile_sort", "Tape", "vec3"):
+        with pytest.raises(KernelAttributeError, match=f"tilekit does not have Warp's '{name}' yet"):
+            getattr(tk, name)
+    with pytest.raises(KernelAttributeError, match="tilekit has no 'tile_lod'; did you mean `tile_load`"):
+        tk.tile_lod
+    assert not hasattr(tk, "tile_sort")
+    assert tk.print is print

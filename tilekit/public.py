@@ -5,17 +5,25 @@ from __future__ import annotations
 import difflib
 import enum
 import importlib
+import importlib.util
 import inspect
+import re
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from tilekit.errors import KernelAttributeError
+from tilekit.ir.operators import PYTHONS_OWN
 from tilekit.runtime import warp_arrays, warp_names
 
+_FRONTEND = ("kernel", "module_options")
 _RUNTIME = ("launch", "compile", "explain", "spec", "cuda.waiting")
-API = ("tilekit.frontend.kernel", *(f"tilekit.runtime.{name}" for name in _RUNTIME))
+API = (
+    *(f"tilekit.frontend.{name}" for name in _FRONTEND),
+    *(f"tilekit.runtime.{name}" for name in _RUNTIME),
+)
 """The modules whose ``__all__`` is public as it stands."""
 
 
@@ -52,7 +60,11 @@ def find(name: str) -> Any:
     if found is None and name in _creators():
         found = getattr(warp_arrays, name)
     if found is None:
+        found = PYTHONS_OWN.get(name)
+    if found is None:
         if name not in warp_names.names():
+            if in_warp(name):
+                raise KernelAttributeError(f"tilekit does not have Warp's {name!r} yet")
             here = [name for name, value in vars(sys.modules["tilekit"]).items() if not isinstance(value, ModuleType)]
             known = [*_functions(), *warp_names.names(), *here]
             close = difflib.get_close_matches(name, known, 1)
@@ -61,6 +73,16 @@ def find(name: str) -> Any:
         found = warp_names.lookup(name)
     setattr(sys.modules["tilekit"], name, found)
     return found
+
+
+def in_warp(name: str) -> bool:
+    """Whether Warp, where it is installed, has that name; its stubs tell without importing it."""
+    found = importlib.util.find_spec("warp")
+    stubs = Path(found.origin).with_name("__init__.pyi") if found is not None and found.origin else None
+    if stubs is None or not stubs.is_file():
+        return False
+    text = stubs.read_text(encoding="utf-8")
+    return re.search(rf"^(?:def|class) {name}\b|^from \S+ import .*\b{name}$", text, re.MULTILINE) is not None
 
 
 def listed() -> list[str]:

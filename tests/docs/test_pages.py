@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import tilekit.runtime.specialise  # noqa: F401  with it comes all that a kernel can call, before a page declares more
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.handles import OPERATORS
 

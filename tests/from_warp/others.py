@@ -258,3 +258,53 @@ def _() -> None:
 
     with pytest.raises(ValueError, match="unpacked into 2 names, but this launch has 1 dimension"):
         tk.launch(k, 4, [np.zeros(4, np.float32)])
+
+
+@row("a tile offset from `tid()` under `launch`, the same for a whole block as the program knows")
+def _() -> None:
+    def k(a: tk.array1d[float], out: tk.array2d[float]):
+        i, j = tk.tid()
+        t = tk.tile_load(a, shape=4, offset=i * 4)
+        out[i, j] = t[j]
+
+    with pytest.raises(ValueError, match="offset must be the same for all lanes"):
+        tk.launch(tk.kernel(k), dim=(2, 4), inputs=[np.zeros(8, np.float32), np.zeros((2, 4), np.float32)], block_dim=4)
+    out = np.zeros((2, 4), np.float32)
+    tk.launch_tiled(tk.kernel(k), dim=2, inputs=[np.arange(8, dtype=np.float32), out], block_dim=4)
+    assert out.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+@row("slices of arrays in kernels, `tile_load(a[::2], shape=4)`")
+def _() -> None:
+    @tk.kernel
+    def k(a: tk.array1d[float], out: tk.array1d[float]):
+        tk.tile_store(out, tk.tile_load(a[::2], shape=4))
+
+    with pytest.raises(TypeError, match="cannot be sliced in a kernel; load a tile"):
+        run(k, A[0])
+
+
+@row(
+    "tiles as indices, `t[rows, :]`, `tile_load_indexed`, `tile_scatter_add`, `tile_argmax`, `tile_dot`, "
+    "`tile_from_thread`"
+)
+def _() -> None:
+    @tk.kernel
+    def k(a: tk.array2d[float], out: tk.array2d[float]):
+        tk.tile_store(out, tk.tile_load(a, shape=(4, 4))[tk.tile_arange(4, dtype=int), :])
+
+    @tk.kernel
+    def named(a: tk.array2d[float], out: tk.array2d[float]):
+        out[0, 0] = wp.tile_argmax(tk.tile_load(a, shape=(4, 4)))[0]
+
+    with pytest.raises(TypeError, match="cannot index"):
+        run(k, A, size=(4, 4))
+    with pytest.raises(NotImplementedError, match="does not have yet"):
+        run(named, A, size=(4, 4))
+
+
+@row("`overload`, `func_native`, `func_grad`, `Tape`")
+def _() -> None:
+    for name in ("overload", "func_native", "func_grad", "Tape"):
+        with pytest.raises(AttributeError, match=f"does not have Warp's '{name}' yet"):
+            getattr(tk, name)

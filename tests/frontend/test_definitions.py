@@ -13,6 +13,7 @@ import pytest
 
 import tilekit as tk
 from tilekit.errors import KernelSyntaxError
+from tilekit.ir.context import LaunchForm
 
 SCALE = 2.0
 
@@ -306,3 +307,41 @@ def test_lambdas_on_one_line_with_variables_of_their_own():
         return k
 
     assert run(kernel_with(2.0, 5.0), 3.0)[0] == 11.0
+
+
+def test_module_options_reach_kernels_declared_before_and_after() -> None:
+    def rolled(kernel: tk.Kernel) -> bool:
+        return "for_range" in str(kernel.trace(kernel.default_types(), LaunchForm(ndim=1)))
+
+    @tk.kernel
+    def before(out: tk.array1d[float]):
+        for i in range(4):
+            out[i] = 1.0
+
+    @tk.kernel(module_options={"max_unroll": 8})
+    def own(out: tk.array1d[float]):
+        for i in range(4):
+            out[i] = 1.0
+
+    try:
+        run(before)
+        assert not rolled(before)
+        tk.set_module_options({"max_unroll": 2, "enable_backward": False})
+        after = tk.kernel(before.function)
+        assert [rolled(before), rolled(after), rolled(own)] == [True, True, False]
+        assert not before.cache
+        assert tk.get_module_options() == {"max_unroll": 2, "enable_backward": False}
+        assert tk.get_module_options(sys) == {}
+        tk.set_module_options({"max_unroll": 16}, sys.modules[__name__])
+        assert not rolled(after)
+    finally:
+        tk.set_module_options({"max_unroll": 16})
+
+
+def test_an_endless_expression_is_a_clear_error() -> None:
+    text = "@tk.kernel\ndef k(out: tk.array1d[float]):\n    out[0] = " + " + ".join(["out[1]"] * 2000) + "\n"
+    linecache.cache["<long>"] = (len(text), None, text.splitlines(keepends=True), "<long>")
+    names: dict[str, Any] = {"tk": tk, "__name__": "long"}
+    exec(compile(text, "<long>", "exec"), names)
+    with pytest.raises(KernelSyntaxError, match="'k' has too many operations; use several statements"):
+        run(names["k"])

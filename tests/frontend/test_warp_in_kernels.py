@@ -32,6 +32,47 @@ def test_a_kernel_in_warps_words():
     assert np.array_equal(out.numpy(), np.arange(16).reshape(4, 4) * 3.0 + 6.0)
 
 
+class Sizes:
+    rows = wp.int32(2)
+    factor = wp.float32(0.5)
+
+
+TWICE = wp.constant(wp.float64(2.0))
+COUNT, HALF, TINY, YES = wp.int32(3), wp.float16(0.5), wp.uint8(250), wp.bool(True)
+
+
+@tk.kernel
+def numbers_of_warps_classes(x: float, y: tk.float64, out: tk.array1d[tk.float64]):
+    out[0] = y * TWICE
+    out[1] = TWICE * y - TWICE
+    out[2] = tk.float64(HALF + tk.float16(x))
+    out[3] = tk.float64(TINY + tk.uint8(x) * tk.uint8(10))
+    for i in range(COUNT):
+        out[4] += tk.float64(i)
+    t = tk.tile_full(shape=(COUNT, Sizes.rows), value=Sizes.factor)
+    out[5] = tk.float64(tk.tile_sum(t)[0])
+    if YES and TWICE < y and COUNT == 3:
+        out[6] = tk.float64(tk.tile_arange(wp.float32(1.0), wp.float32(4.0))[2])
+    wp.print(wp.len(t))
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_constants_of_warps_number_classes_have_their_dtype(device, capsys):
+    out = np.zeros(7)
+    tk.launch_tiled(numbers_of_warps_classes, dim=1, inputs=[1.5, 4.0, out], block_dim=32, device=device)
+    assert out.tolist() == [8.0, 6.0, 2.0, 4.0, 3.0, 3.0, 3.0]
+    assert capsys.readouterr().out.splitlines()[-1] == "3"
+
+
+def test_a_constant_of_another_dtype_is_named():
+    @tk.kernel
+    def wrong(x: float, out: tk.array1d[float]):
+        out[0] = TWICE * x
+
+    with pytest.raises(tk.errors.KernelTypeError, match="TWICE is float64 but x is float32"):
+        tk.launch(wrong, dim=1, inputs=[1.0, np.zeros(1, np.float32)])
+
+
 def test_a_warp_kernel_declared_again():
     @wp.kernel
     def original(x: wp.array(dtype=float)):

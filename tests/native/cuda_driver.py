@@ -170,8 +170,10 @@ class _Memory:
     def address(self, array: Any) -> int:
         root = array
         while root.base is not None:  # of a strided view it is a holder of its memory
-            root = root.base
-            root = root if isinstance(root, np.ndarray) else root.base
+            above = root.base if isinstance(root.base, np.ndarray) else getattr(root.base, "base", None)
+            if above is None:  # its memory is a bytes object's
+                break
+            root = above
         if not array.size and not root.size:
             return 0
         if id(root) not in self.copies:

@@ -119,7 +119,7 @@ TK_API void __launch_bounds__({made.threads}) run(const {case.a.short}* a, const
     write_fragment<L, 1, {m}>(rank, r, z);
     team.sync();
     read_fragment<L, 1, {m}>(rank, again, z);
-    store_fragment<L, 2, 0, false>(rank, again, *result, {{-2, 1, 0}}, Rounded<{out}>());
+    store_fragment<L, 2, 0, false>(rank, again, *result, {{0, 1, -2}}, Rounded<{out}>());
 }}
 """
 

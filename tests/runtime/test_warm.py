@@ -160,6 +160,28 @@ def test_options_that_change(long_way: list[str]) -> None:
     assert len(long_way) == 4
 
 
+def test_devices_of_every_spelling(long_way: list[str]) -> None:
+    """Warp's have no hash, and are equal to names."""
+
+    class Device:
+        alias = "cpu"
+        __hash__ = None  # type: ignore[assignment]
+
+        def __str__(self) -> str:
+            return self.alias
+
+    a, out = floats(), floats()
+    for device in ("cpu", Device(), None):
+        for _ in range(4):
+            tk.launch(scaled, dim=8, inputs=[a, 8, out], device=device)
+        long_way.clear()
+        tk.launch(scaled, dim=8, inputs=[a, 8, out], device=device)
+        assert not long_way
+    Device.alias = "cuda:0"
+    with pytest.raises(ValueError, match="the launch is on 'cuda:0', but"):
+        tk.launch(scaled, dim=8, inputs=[a, 8, out], device=Device())
+
+
 def test_forms_that_are_cleared(long_way: list[str]) -> None:
     warmed(scaled, floats(), 8, floats())
     scaled.cache.clear()

@@ -42,6 +42,10 @@ def _emit(
     step: tuple[int, int],
     types: Any,
 ) -> None:
+    if not cx.target.is_cpu:  # products there read tiles
+        operands, attrs = {"a": a, "offset": offset}, {"shape": shape}
+        tile_load.apply("emit", operands, attrs, cx=cx, results=results, types=types)
+        return
     tile, name = cx.tile(results[0]), cx.fresh("factor")
     at = ", ".join(emitted_offset(offset, types["offset"], len(shape)))
     given = f"{tile.pointer}, {a}, {{{at}}}, {{{step[0]}, {step[1]}}}, {shape[0]}, {shape[1]}"

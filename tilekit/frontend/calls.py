@@ -37,6 +37,7 @@ from tilekit.ir.builtin import REGISTRY, Builtin
 from tilekit.ir.context import Concrete, active, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
 from tilekit.ir.notices import warn_at
+from tilekit.ir.operators import PYTHONS_OWN
 from tilekit.ir.types import DType, find_dtype
 
 MAX_DEPTH = 40
@@ -144,7 +145,7 @@ def warp_attribute(module: Any, name: str) -> Any:
     """``wp.name`` in a kernel: tilekit's builtin of that name, else what Warp itself has."""
     found = known_names().get(name)
     if found is None:
-        found = getattr(module, name, None)
+        found = PYTHONS_OWN.get(name) or getattr(module, name, None)
     if found is None:
         if is_warp_builtin(name):
             raise fail(KernelNotImplementedError(f"wp.{name} is a builtin of Warp that tilekit does not have yet"))
@@ -283,7 +284,11 @@ class Rewritten:
     ) -> None:
         source = read_source(function) if source is None else source
         self.source = source.again()  # rewriting changes the tree
-        code = around(renamed(compile_tree(rewrite(source), source.file, "exec"), function))
+        try:
+            code = around(renamed(compile_tree(rewrite(source), source.file, "exec"), function))
+        except RecursionError:
+            text = f"an expression of {function.__name__!r} has too many operations; use several statements"
+            raise KernelSyntaxError(text, source.location(source.node)) from None
         register_code(code, function.__name__)
         namespace: dict[str, Any] = {}
         exec(code, function.__globals__, namespace)

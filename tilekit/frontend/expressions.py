@@ -139,11 +139,19 @@ class Expressions(ast.NodeTransformer):
                 plain = Plain(self.local)
                 node.args = [plain.visit(item) for item in node.args]
         else:
-            self.generic_visit(node)
+            node.func = node.func if isinstance(node.func, ast.Name) else self.visit(node.func)
+            node.args = [self.visit(item) for item in node.args]
+            node.keywords = [self.visit(item) for item in node.keywords]
             if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
                 node.args = self._class_and_self(node)
         node.func = support("fn", node.func, at=node.func)
         return node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """An outer name."""
+        if not isinstance(node.ctx, ast.Load) or node.id in self.local or node.id.startswith("__"):
+            return node
+        return support("outer", node, at=node)
 
     def _class_and_self(self, at: ast.Call) -> list[ast.expr]:
         """What ``super()`` finds in the frame that calls it, which here is another one."""
@@ -168,10 +176,9 @@ class Expressions(ast.NodeTransformer):
         trace hears that it is read."""
         if not self.lazy and reads_inside(node, self.local):
             return read_of(node, self.visit(chain_of(node)[0]))
-        self.generic_visit(node)
         if isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Load) and node.value.id not in self.local:
             return support("attr", node.value, place(ast.Constant(node.attr), node), at=node)
-        return node
+        return self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         if not self.lazy and reads_inside(node, self.local):

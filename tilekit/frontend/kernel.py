@@ -14,6 +14,7 @@ from tilekit.errors import KernelTypeError, Location, TilekitError
 from tilekit.forks import Lock
 from tilekit.frontend.captures import Captures
 from tilekit.frontend.guards import Guards, Reads
+from tilekit.frontend.module_options import declare
 from tilekit.frontend.outer_names import captures_of
 from tilekit.frontend.overloads import Func
 from tilekit.frontend.source import keep_source, read_source
@@ -62,6 +63,13 @@ class Kernel:
         self.lock = Lock()
         self._captures = Captures(function)
         functools.update_wrapper(self, function)
+        self._own: dict[str, Any] = dict(options.get("module_options") or {})
+        declare(self, str(function.__module__))
+
+    def set_defaults(self, defaults: Mapping[str, Any]) -> None:
+        """Take module options where the kernel has none of its own, from the next launch on."""
+        self.options["module_options"] = {**defaults, **self._own}
+        self.cache.clear()
 
     def capture_key(self) -> int:
         """A number for what the outer values that the kernel reads are now; the same for values that mean the same.

@@ -291,7 +291,7 @@ def _global_names(code: CodeType) -> Iterator[str]:
             yield from _global_names(constant)
 
 
-class _ChainFinder(ast.NodeVisitor):
+class _ChainFinder:
     """Collects the longest chains of attributes and constant subscripts on outer names."""
 
     def __init__(self, outer: set[str], imports: Mapping[str, tuple[str, Chain]]) -> None:
@@ -299,13 +299,15 @@ class _ChainFinder(ast.NodeVisitor):
         self.imports = imports
         self.found: Names = {}
 
-    def generic_visit(self, node: ast.AST) -> None:
-        root, chain = chain_of(node)
-        if isinstance(root, ast.Name):
-            if root.id in self.outer:
+    def visit(self, statement: ast.AST) -> None:
+        waiting = [statement]
+        while waiting:
+            node = waiting.pop()
+            root, chain = chain_of(node)
+            if not isinstance(root, ast.Name):
+                waiting.extend([*ast.iter_child_nodes(root)][::-1])
+            elif root.id in self.outer:
                 self.found.setdefault((root.id, chain, None), node)
             elif root.id in self.imports:
                 module, lead = self.imports[root.id]
                 self.found.setdefault((root.id, lead + chain, module), node)
-            return
-        super().generic_visit(root)

@@ -22,7 +22,7 @@ from tilekit.frontend.syntax import JUMP_FLAGS, RETURNED
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.context import Concrete, active, building, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
-from tilekit.ir.operands import describe
+from tilekit.ir.operands import describe, plain_number
 
 
 def truth(value: Any) -> Any:
@@ -45,8 +45,11 @@ class Tracing:
     def attr(value: Any, name: str) -> Any:
         """``value.name``."""
         if type(value) is ModuleType and value.__name__ == "warp":
-            return warp_attribute(value, name)
-        return getattr(value, name)
+            return plain_number(warp_attribute(value, name))
+        return plain_number(getattr(value, name))
+
+    outer = staticmethod(plain_number)
+    """What an outer name means: Warp's numbers, which know no handles, become NumPy's."""
 
     read = staticmethod(read)
     plain = staticmethod(as_python)

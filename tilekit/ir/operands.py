@@ -23,6 +23,7 @@ from tilekit.ir.types import (
     ScalarType,
     TileType,
     as_dtype,
+    bfloat16,
     bool_,
     find_dtype,
     float32,
@@ -90,7 +91,8 @@ def allows_none(annotation: Any) -> bool:
 
 
 def constant(value: Any) -> Const | None:
-    """A Python or NumPy number as a constant; Python's are weak, NumPy's have their dtype."""
+    """A Python, NumPy or Warp number as a constant; Python's are weak, the others have their dtype."""
+    value = plain_number(value)
     if isinstance(value, bool | np.bool_):
         return Const(BOOL, bool(value))
     if isinstance(value, np.generic):
@@ -101,6 +103,14 @@ def constant(value: Any) -> Const | None:
     if isinstance(value, int):
         return Const(WEAK_INT, int(value))
     return Const(WEAK_FLOAT, float(value)) if isinstance(value, float) else None
+
+
+def plain_number(value: Any) -> Any:
+    """A number of one of Warp's scalar classes as NumPy's of that dtype; anything else unchanged."""
+    if type(value).__module__.partition(".")[0] != "warp":
+        return value
+    found = find_dtype(type(value))
+    return value if found is None or found is bfloat16 else to_numpy_scalar(value.value, found)
 
 
 def known_number(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -46,3 +47,6 @@ for _symbol, _method in {
     setattr(Arithmetic, f"__r{_method}__", _binary(_symbol, swapped=True))
 for _symbol, _method in {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}.items():
     setattr(Arithmetic, f"__{_method}__", _binary(_symbol))
+
+PYTHONS_OWN = {name: getattr(builtins, name) for name in ("print", "len", "breakpoint")}
+"""Builtins of Warp that Python has under the same name."""

@@ -117,6 +117,10 @@ TK_FN void split_tf32(u32 x, u32& high, u32& low)
     low = large ? 0u : bit_cast<u32>(rest) + 0x1000u;
 }
 
+// x, or 0 where it is infinite or NaN: the product of the high parts says so already, and infinity times the 0 that its
+// partner's low part may be would be NaN.
+TK_FN u32 if_finite(u32 x) { return (x & 0x7f800000u) == 0x7f800000u ? 0u : x; }
+
 // The tensor cores cut bits off the sums they add to: where f32's accuracy is asked for, products are summed by
 // themselves and then added. A whole block's are where a thread has registers for both, else those of one step and row.
 template <class Kind, class L> constexpr bool sums_apart = Kind::terms == 3 && L::registers <= 64 && L::threads <= 256;
@@ -169,19 +173,28 @@ private:
             u32 low_a[L::atoms_m][4];
             TK_UNROLL
             for (int i = 0; i < 4 * L::atoms_m; ++i) split_tf32(a[i / 4][i % 4], a[i / 4][i % 4], low_a[i / 4][i % 4]);
-            all(sums, low_a, b);
-            all(sums, a, low_b);
+            u32 finite_a[L::atoms_m][4], finite_b[L::atoms_n][2];
+            TK_UNROLL
+            for (int i = 0; i < 4 * L::atoms_m; ++i) finite_a[i / 4][i % 4] = if_finite(a[i / 4][i % 4]);
+            TK_UNROLL
+            for (int i = 0; i < 2 * L::atoms_n; ++i) finite_b[i / 2][i % 2] = if_finite(b[i / 2][i % 2]);
+            all(sums, low_a, finite_b);
+            all(sums, finite_a, low_b);
             all(sums, a, b);
             return;
         }
         TK_UNROLL
         for (int i = 0; i < L::atoms_m; ++i) {
             f32 part[4 * L::atoms_n] = {};
-            u32 low_a[4];
+            u32 low_a[4], finite_a[4], finite_b[L::atoms_n][2];
             TK_UNROLL
             for (int q = 0; q < 4; ++q) split_tf32(a[i][q], a[i][q], low_a[q]);
-            row(part, low_a, b);
-            row(part, a[i], low_b);
+            TK_UNROLL
+            for (int q = 0; q < 4; ++q) finite_a[q] = if_finite(a[i][q]);
+            TK_UNROLL
+            for (int q = 0; q < 2 * L::atoms_n; ++q) finite_b[q / 2][q % 2] = if_finite(b[q / 2][q % 2]);
+            row(part, low_a, finite_b);
+            row(part, finite_a, low_b);
             row(part, a[i], b);
             TK_UNROLL
             for (int j = 0; j < 4 * L::atoms_n; ++j) sums[4 * i * L::atoms_n + j] = sums[4 * i * L::atoms_n + j] + part[j];

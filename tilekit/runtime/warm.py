@@ -16,10 +16,12 @@ from tilekit.ir.types import DType, find_dtype
 from tilekit.runtime.arguments import ByBlockDim, number_of, parameters_of
 from tilekit.runtime.arrays import address_of, library_of, readers
 from tilekit.runtime.launch_options import options_now
+from tilekit.runtime.placement import name_of
 
 MOST = 512
 """Launches that one kernel keeps."""
-_SEEN = object()
+_SEEN, _ALWAYS_LONG = object(), object()
+"""What is kept of a launch that was seen once, and of one that has no quick way."""
 
 Again = Callable[[Sequence[int], Sequence[Any], Any], None]
 """Launches once more, with the addresses of the arrays, the numbers as they are packed, and a stream or None."""
@@ -103,7 +105,9 @@ def read(
         if look is None or not (found := look(*arguments)):
             return None
         pointers, numbers, layout = found
-        how = (block_dim, type(block_dim), device, type(device))
+        if device is not None and type(device) is not str:
+            device = name_of(device)
+        how = (block_dim, type(block_dim), device)
         key = (kernel.capture_key(), options_now().with_device, look, layout, tiled, dim, split, how)
         return key, arguments, pointers, numbers, kernel.cache.known.get(key)
     except Exception:  # the long way fails too, with words
@@ -169,6 +173,8 @@ def remember(
     """
     key, arguments, _, _, warm = reading
     known = kernel.cache.known
+    if warm is _ALWAYS_LONG:
+        return
     if warm is None:
         if len(known) >= MOST:
             known.clear()

@@ -16,6 +16,7 @@ from tests.nvrtc import needs_nvrtc
 from tests.runtime.cuda.fake_driver import FakeLibrary, fake as fake
 from tilekit.errors import DeviceError, KernelAssertionError, KernelTypeError
 from tilekit.runtime import arrays
+from tilekit.runtime.cuda import streams
 from tilekit.runtime.cuda.devices import device
 from tilekit.runtime.warm import Warm
 
@@ -135,6 +136,27 @@ def test_another_device(fake: FakeLibrary) -> None:
             go(matrix(ordinal=0), matrix(ordinal=1))
         with pytest.raises(ValueError, match="the launch is on 'cuda:1', but"):
             go(matrix(), matrix(), device="cuda:1")
+
+
+def test_arrays_of_two_libraries_are_ordered_every_time(fake: FakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their streams may differ at one launch and not at the next."""
+
+    class Other(Memory):
+        pass
+
+    Other.__module__, Other.__name__ = "cupy", "ndarray"
+    go(matrix(), matrix())
+    monkeypatch.setitem(arrays._converters, Other, arrays._converters[Memory])  # type: ignore[index]
+    monkeypatch.setitem(arrays.readers, Other, arrays.readers[Memory])  # type: ignore[index]
+    monkeypatch.setitem(arrays.library_of, Other, "warp")
+    warps = [90]
+    monkeypatch.setitem(streams.CURRENT, "warp", lambda ordinal: warps[0])
+    for current in (90, 90, 90, 70, 70, 91):
+        warps[0] = current
+        fake.names()
+        go(Other(matrix().array), matrix())
+        assert fake.names().count("cuStreamWaitEvent") == (0 if current == 70 else 2)
+        assert fake.launches[-1].stream == 70
 
 
 def test_numbers_that_do_not_fit(fake: FakeLibrary) -> None:

@@ -292,7 +292,7 @@ def test_an_illegal_access_among_several_kernels() -> None:
         from tilekit.runtime.array_view import ArrayView
         x, y = torch.ones(64, device="cuda"), torch.zeros(64, device="cuda")
         n = torch.zeros(64, dtype=torch.int32, device="cuda")
-        wild = ArrayView(1 << 40, (64,), (4,), tk.float32, "cuda:0")
+        wild = ArrayView(x.data_ptr() + (1 << 38), (64,), (4,), tk.float32, "cuda:0")
         for _ in range(4):
             tk.launch(axpy, dim=64, inputs=[2.0, x], outputs=[y])
             tk.launch(plain, dim=64, inputs=[64], outputs=[n])

@@ -1,0 +1,70 @@
+"""Warp's module options: what is set for all kernels of a Python module, whether declared before or after."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, Protocol
+from weakref import WeakSet
+
+__all__ = ["get_module_options", "set_module_options"]
+
+
+class Declared(Protocol):
+    """A kernel, as far as this module knows it."""
+
+    def set_defaults(self, defaults: Mapping[str, Any]) -> None:
+        """Take options where the kernel has none of its own, from the next launch on."""
+
+
+_options: dict[str, dict[str, Any]] = {}
+_kernels: dict[str, WeakSet[Declared]] = {}
+
+
+def declare(kernel: Declared, module: str) -> None:
+    """Let a kernel follow the options of the module that declares it."""
+    _kernels.setdefault(module, WeakSet()).add(kernel)
+    if module in _options:
+        kernel.set_defaults(_options[module])
+
+
+def set_module_options(options: Mapping[str, Any], module: ModuleType | None = None) -> None:
+    """Set options for all kernels of a module, as Warp does; a kernel's own ``module_options`` go before them.
+
+    Args:
+        options: ``max_unroll``, ``enable_backward``, ``fast_math``; Warp's others are accepted without meaning.
+        module: The module; the calling one where it is left out.
+
+    Example:
+        >>> import tilekit as tk
+        >>> tk.set_module_options({"enable_backward": False})
+        >>> tk.get_module_options()["enable_backward"]
+        False
+    """
+    name = _name_of(module)
+    _options[name] = {**_options.get(name, {}), **options}
+    for kernel in list(_kernels.get(name, ())):
+        kernel.set_defaults(_options[name])
+
+
+def get_module_options(module: ModuleType | None = None) -> dict[str, Any]:
+    """The options that were set for a module.
+
+    Args:
+        module: The module; the calling one where it is left out.
+
+    Returns:
+        A new dict of them by name.
+
+    Example:
+        >>> import math, tilekit as tk
+        >>> tk.get_module_options(math)
+        {}
+    """
+    return dict(_options.get(_name_of(module), {}))
+
+
+def _name_of(module: ModuleType | None) -> str:
+    found = sys._getframe(2).f_globals.get("__name__") if module is None else module.__name__
+    return str(found)
