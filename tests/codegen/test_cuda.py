@@ -49,7 +49,8 @@ def product(a: tk.array2d[float], b: tk.array2d[float], c: tk.array2d[float]):
 
 
 def test_a_gemm_loop_waits_twice_an_iteration():
-    source, _, shared = emitted(product, ndim=2)
+    with tk.config.scoped(gemm="scalar"):
+        source, _, shared = emitted(product, ndim=2)
     loop = between(source, "for (tk::i32", "\n    }\n")
     assert loop.count("team.sync()") == 2
     assert loop.index("tk::load<") < loop.index("team.sync()") < loop.index("tk::gemm<")
