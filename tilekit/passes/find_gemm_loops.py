@@ -50,8 +50,11 @@ class GemmLoop:
 
     @property
     def whole(self) -> bool:
-        """Whether it does nothing but add up its products."""
-        return not self.others and len(self.products) == len(self.loop.results)
+        """Whether it does nothing but add up its products, each scaled by what does not change."""
+        (body,) = self.loop.blocks
+        inside = {*body.params, *(result for op in body.ops for result in op.results)}
+        scaled = any(value in inside for product in self.products for value in leaves(product.op.operands["alpha"]))
+        return not (self.others or scaled) and len(self.products) == len(self.loop.results)
 
 
 def find_gemm_loops(fn: Function) -> list[GemmLoop]:
