@@ -52,6 +52,12 @@ def checked(a: tk.array1d[float], limit: float):
 
 
 @tk.kernel
+def positive(a: tk.array1d[float]):
+    i = tk.tid()
+    assert a[i] > 0.0, "not positive"
+
+
+@tk.kernel
 def compacted(a: tk.array1d[tk.int32], out: tk.array1d[tk.int32], count: tk.array1d[tk.int32]):
     i = tk.tid()
     if a[i] > 0:
@@ -169,3 +175,23 @@ def test_code_names_python_lines_unless_told_not_to():
     assert '#line 17 "' in compile_kernel(halved).source
     with tk.config.scoped(line_directives=False):
         assert "#line" not in compile_kernel(halved).source
+
+
+@pytest.mark.parametrize("points", [1, 4])
+def test_an_interrupted_launch_leaves_no_error_for_the_next(monkeypatch: pytest.MonkeyPatch, points: int) -> None:
+    good, bad = np.ones(points, np.float32), np.zeros(points, np.float32)
+    tk.launch(positive, dim=points, inputs=[good])
+    (compiled,) = positive.cache.values()
+    real = compiled.entry
+
+    def interrupted(*given: object) -> None:
+        real(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(compiled, "entry", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            tk.launch(positive, dim=points, inputs=[bad])
+    out = np.zeros(points, np.float32)
+    tk.launch(halved, dim=points, inputs=[good], outputs=[out])
+    assert out.tolist() == [0.5] * points

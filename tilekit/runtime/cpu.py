@@ -198,20 +198,20 @@ class CpuKernel:
     def _run(
         self, data: bytes, blocks: int, grid: tuple[int, ...], fault: faults.Fault, arena: Callable[[int], Arena]
     ) -> None:
-        if blocks == 1 or self._cost * blocks <= _TINY:
-            clock = time.perf_counter_ns
-            memory = arena(self.generated.arena)
-            start = clock()
-            self.entry(data, 0, blocks, memory[1], fault.address)
-            self._cost = (clock() - start) // blocks + 1
-        else:
-            try:
+        try:
+            if blocks == 1 or self._cost * blocks <= _TINY:
+                clock = time.perf_counter_ns
+                memory = arena(self.generated.arena)
+                start = clock()
+                self.entry(data, 0, blocks, memory[1], fault.address)
+                self._cost = (clock() - start) // blocks + 1
+            else:
                 self._run_shared(data, blocks, fault.address, arena)
-            except BaseException:  # Ctrl-C: what was recorded must not be met by the next launch
-                fault.take()
-                raise
-        if fault.record.kind:
-            faults.raise_error(fault, self.generated, (blocks,) if self._gathers else grid)
+            if fault.record.kind:
+                faults.raise_error(fault, self.generated, (blocks,) if self._gathers else grid)
+        except BaseException:  # also Ctrl-C: what was recorded must not be met by the next launch
+            fault.take()
+            raise
 
     def _run_shared(self, data: bytes, blocks: int, address: int, arena: Callable[[int], Arena]) -> None:
         entry, size = self.entry, self.generated.arena
