@@ -41,11 +41,12 @@ class Forms(dict[Any, Any]):
     def __init__(self) -> None:
         super().__init__()
         self.known: dict[Any, Any] = {}
-        """What the runtime keeps of earlier launches; it goes when the forms go."""
+        """What the runtime keeps of earlier launches; another dict once the forms are gone, by which recorded launches
+        notice."""
 
     def clear(self) -> None:
         super().clear()
-        self.known.clear()
+        self.known = {}
 
 
 class Kernel:
