@@ -283,6 +283,7 @@ class Rewritten:
         rewrite: Callable[[Source], ast.Module] = rewrite_function,
     ) -> None:
         source = read_source(function) if source is None else source
+        self.original = function.__code__  # alive as long as this is known by its identity
         self.source = source.again()  # rewriting changes the tree
         try:
             code = around(renamed(compile_tree(rewrite(source), source.file, "exec"), function))
