@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilekit as tk
+from tilekit.runtime.cpu import CpuKernel
 from tilekit.runtime.program import compile_kernel
 
 
@@ -55,6 +56,15 @@ def checked(a: tk.array1d[float], limit: float):
 def positive(a: tk.array1d[float]):
     i = tk.tid()
     assert a[i] > 0.0, "not positive"
+
+
+@tk.kernel
+def summed(a: tk.array1d[float], out: tk.array1d[float]):
+    i = tk.tid()
+    total = 0.0
+    for k in range(a.shape[0]):
+        total += a[k]
+    out[i] = total
 
 
 @tk.kernel
@@ -195,3 +205,18 @@ def test_an_interrupted_launch_leaves_no_error_for_the_next(monkeypatch: pytest.
     out = np.zeros(points, np.float32)
     tk.launch(halved, dim=points, inputs=[good], outputs=[out])
     assert out.tolist() == [0.5] * points
+
+
+def test_short_launches_do_not_keep_long_ones_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of arrays of other shapes may take far longer."""
+    asked: list[int] = []
+    real = CpuKernel._run_shared
+    monkeypatch.setattr(CpuKernel, "_run_shared", lambda *given: (asked.append(1), real(*given))[1])
+
+    def asks_the_pool(size: int) -> bool:
+        asked.clear()
+        tk.launch(summed, dim=2, inputs=[np.ones(size, np.float32), np.zeros(2, np.float32)])
+        return bool(asked)
+
+    assert any(not asks_the_pool(4) for _ in range(300))
+    assert all(asks_the_pool(1 << 20) for _ in range(4))
