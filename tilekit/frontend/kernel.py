@@ -42,10 +42,16 @@ class Forms(dict[Any, Any]):
         super().__init__()
         self.known: dict[Any, Any] = {}
         """What the runtime keeps of earlier launches; it goes when the forms go."""
+        self.seen: set[int] = set()
+        """The hashes of the keys of launches that it may keep when they come again."""
+        self.misses = 0
+        """How many of the last launches were not like an earlier one."""
 
     def clear(self) -> None:
         super().clear()
         self.known.clear()
+        self.seen.clear()
+        self.misses = 0
 
 
 class Kernel:
