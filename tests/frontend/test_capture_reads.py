@@ -255,7 +255,10 @@ def test_a_list_of_a_module_is_refused_as_if_it_were_named():
     for _ in range(2):
         with pytest.raises(TypeError) as caught:
             run(kernel)
-        assert caught.value.message == "m.TABLE is a captured list; pass it to the kernel as an argument instead"
+        assert caught.value.message == (
+            "m.TABLE is a captured list; constants may stand in a tuple, "
+            "and an array of numbers may be passed to the kernel as an argument"
+        )
         assert caught.value.location.line == table_of.__code__.co_firstlineno + 2
 
 

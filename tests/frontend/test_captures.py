@@ -240,20 +240,23 @@ def reads_list_in_dict(out: tk.array1d[float]):
     tk.tile_store(out, tk.tile_full(shape=2, value=len(opts["list"])))
 
 
+TUPLE = "constants may stand in a tuple, and an array of numbers may be passed to the kernel as an argument"
+
+
 @pytest.mark.parametrize(
-    ("kernel", "arguments", "line", "what"),
+    ("kernel", "arguments", "line", "what", "instead"),
     [
-        (loops_over_list, [], 1, "NAMES is a captured list"),
-        (reads_dict, [], 1, "LOOKUP.get is a captured dict"),
-        (reads_array, [1], 1, "TABLE is a captured ndarray"),
-        (reads_list_in_dict, [], 1, "opts['list'] is a captured list"),
+        (loops_over_list, [], 1, "NAMES is a captured list", TUPLE),
+        (reads_dict, [], 1, "LOOKUP.get is a captured dict", TUPLE),
+        (reads_array, [1], 1, "TABLE is a captured ndarray", "pass it to the kernel as an argument instead"),
+        (reads_list_in_dict, [], 1, "opts['list'] is a captured list", TUPLE),
     ],
 )
-def test_lists_dicts_and_arrays_are_refused(kernel, arguments, line, what):
+def test_lists_dicts_and_arrays_are_refused(kernel, arguments, line, what, instead):
     for _ in range(2):
         with pytest.raises(TypeError) as caught:
             tk.launch_tiled(kernel, dim=1, inputs=arguments, outputs=[np.zeros(4, np.float32)])
-        assert caught.value.message == f"{what}; pass it to the kernel as an argument instead"
+        assert caught.value.message == f"{what}; {instead}"
         assert caught.value.location.line == kernel.function.__code__.co_firstlineno + 1 + line
 
 

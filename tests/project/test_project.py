@@ -33,6 +33,12 @@ def test_readme_has_the_two_commands_once(command: str) -> None:
     assert README.splitlines().count(command) == 1
 
 
+def test_editable_installs_are_folders_on_the_path() -> None:
+    """Else Python takes a checkout called tilekit, seen from its parent, for a namespace package that hides it."""
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    assert tools["setuptools"]["package-dir"] == {"": "."}
+
+
 def test_base_dependencies() -> None:
     assert METADATA["name"] == "tilekit-lang"
     assert METADATA["requires-python"] == ">=3.11"

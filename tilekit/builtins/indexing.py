@@ -24,11 +24,27 @@ def _entries(t: Tile, index: Any) -> list[Any]:
     given = len(entries) - len(dots)
     if len(dots) > 1:
         raise KernelIndexError("an index can have one '...' only")
+    if any(entry is None for entry in entries):
+        raise KernelTypeError(f"None cannot index a {t.type}; {_instead_of_none(t, entries)}")
     if given > t.ndim:
-        raise KernelIndexError(f"{given} indices for a {t.type}, which has {t.ndim} axes")
+        axes = "1 axis" if t.ndim == 1 else f"{t.ndim} axes"
+        raise KernelIndexError(f"{given} indices for a {t.type}, which has {axes}")
     missing = [slice(None)] * (t.ndim - given)
     at = dots[0] if dots else len(entries)
     return [*entries[:at], *missing, *entries[at + 1 :]]
+
+
+def _instead_of_none(t: Tile, entries: list[Any]) -> str:
+    """How to write an index that only adds axes, as in NumPy's ``t[:, None]``."""
+    rest = [entry for entry in entries if entry is not None and entry is not Ellipsis]
+    whole = all(isinstance(entry, slice) and entry == slice(None) for entry in rest)
+    if not whole or len(rest) > t.ndim or t.ndim + entries.count(None) > 4:
+        return "use integers and slices, and tk.tile_reshape to add an axis"
+    extents = list(t.shape)
+    at = next((i for i, entry in enumerate(entries) if entry is Ellipsis), len(entries))
+    head = [1 if entry is None else extents.pop(0) for entry in entries[:at]]
+    tail = [1 if entry is None else extents.pop() for entry in reversed(entries[at + 1 :])][::-1]
+    return f"use tk.tile_reshape(t, {(*head, *extents, *tail)}) to add an axis"
 
 
 def _slice(t: Tile, axis: int, wanted: slice) -> tuple[int, int, int]:
@@ -59,9 +75,8 @@ def part_of(t: Tile, index: Any) -> Tile:
             starts.append((start, None))
             shape.append(count)
             strides.append(step * dense)
-        elif entry is None or isinstance(entry, Tile):
-            what = "None" if entry is None else describe(entry)
-            raise KernelTypeError(f"{what} cannot index a {t.type}; use integers and slices, or tk.tile_reshape")
+        elif isinstance(entry, Tile):
+            raise KernelTypeError(f"{describe(entry)} cannot index a {t.type}; use integers and slices")
         else:
             starts.append(start_on_axis(t, axis, entry, 1, wrap=True))
     return sub_view(t, starts, shape, strides)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.builtins.broadcasting import how_to_repeat
 from tilekit.builtins.stepwise import map_stepwise, runs_at_once, steps
 from tilekit.errors import KernelTypeError, KernelValueError, operand
 from tilekit.ir.builtin import Builtin, builtin
@@ -88,7 +89,8 @@ def _check_shapes(op: Any, args: tuple[Any, ...]) -> None:
     if any(tile.shape != tiles[0][1].shape for _, tile in tiles):
         shown = [f"{names[i]} is {tile.type}" if i < len(names) else str(tile.type) for i, tile in tiles]
         name = op.spelled if isinstance(op, Builtin) else "tile_map"
-        raise KernelValueError(f"{name}: the shapes differ: {' and '.join(shown)}; tk.tile_broadcast repeats a tile")
+        called = {names[i]: tile for i, tile in tiles if i < len(names)}
+        raise KernelValueError(f"{name}: the shapes differ: {' and '.join(shown)}; {how_to_repeat(called)}")
 
 
 def map_function(op: Callable[..., Any], *args: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.builtins.broadcasting import repeated
 from tilekit.builtins.construct import check_shape
 from tilekit.builtins.views import axis_index
 from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError, TilekitError
@@ -258,12 +259,18 @@ def tile_broadcast(a: Tile, shape: Any) -> Tile:
             if extent not in (1, wanted[lead + i]):
                 raise KernelValueError(
                     f"tile_broadcast(): axis {i} of a {a.type} has extent {extent}, which cannot become "
-                    f"{wanted[lead + i]} of {wanted}"
+                    f"{wanted[lead + i]} of {wanted}{_reshaped_first(a, wanted)}"
                 )
             steps.append(0 if extent == 1 else step)
         return Tile.view(a, ViewMap(wanted, tuple(steps)))
     except TilekitError as error:
         raise fail(error) from None
+
+
+def _reshaped_first(a: Tile, wanted: tuple[int, ...]) -> str:
+    """Where the axis that ``a`` lacks is not the first: what to write."""
+    ways = [text for _, text in repeated("a", a.shape, wanted)]
+    return f"; write {ways[0]}" if ways else ""
 
 
 OPERATORS["transpose"] = tile_transpose

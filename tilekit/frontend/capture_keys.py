@@ -118,7 +118,12 @@ def _key_of_object(value: Any) -> Any:
     if isinstance(value, BuiltinFunctionType) and not isinstance(value.__self__, ModuleType | type(None)):
         return BuiltinFunctionType, value.__name__, key_of_value(value.__self__)
     if isinstance(value, _CONTAINERS) or _is_array(value):
-        raise KernelTypeError(f"is a captured {type(value).__name__}; pass it to the kernel as an argument instead")
+        instead = "pass it to the kernel as an argument instead"
+        if isinstance(value, _CONTAINERS):
+            instead = (
+                "constants may stand in a tuple, and an array of numbers may be passed to the kernel as an argument"
+            )
+        raise KernelTypeError(f"is a captured {type(value).__name__}; {instead}")
     return _attribute_key(value)
 
 

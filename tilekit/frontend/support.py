@@ -29,8 +29,6 @@ def truth(value: Any) -> Any:
     """A condition: a Python bool where it is known, else a traced bool."""
     if isinstance(value, Scalar) and not isinstance(value.datum, Concrete):
         return value if value.dtype.kind == "b" else OPERATORS["!="](value, 0)
-    if isinstance(value, Tile):
-        raise fail(KernelTypeError(f"a {value.type} has no truth value; read an element, as in t[0]"))
     return bool(value)
 
 

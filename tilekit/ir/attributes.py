@@ -21,14 +21,19 @@ class Attributes:
     __slots__ = ()
     offered = ""
     """The attributes that its users know of."""
+    prefix = ""
+    """What the names of builtins for such handles begin with."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # Python and NumPy ask for protocols; nobody reads the message
             raise AttributeError(name)
+        from tilekit.ir.builtin import REGISTRY
         from tilekit.ir.operands import describe  # which knows the handles
 
-        public = [known for known in dir(self) if not known.startswith("_") and known != "offered"]
+        public = [known for known in dir(self) if not known.startswith("_") and known not in ("offered", "prefix")]
         hint = suggestion(name, public) or (f"; it has {self.offered}" if self.offered else "")
+        if self.prefix and self.prefix + name in REGISTRY:
+            hint = f"; use tk.{self.prefix}{name}"
         error = KernelAttributeError(f"{describe(self)} has no attribute {name!r}{hint}")
         error.name, error.obj = name, self
         raise error

@@ -135,6 +135,7 @@ class Tile(Arithmetic, Attributes):
         "__weakref__", "_datum", "_map", "_offset", "_repeats", "_twins", "base", "made_at", "stale", "written",
     )  # fmt: skip
     offered = "shape, dtype, ndim, size and T"
+    prefix = "tile_"
 
     def __init__(self, datum: Datum, written: bool = True) -> None:
         self._datum: Datum = datum
@@ -333,7 +334,8 @@ class Tile(Arithmetic, Attributes):
         return self.shape[0]
 
     def __bool__(self) -> bool:
-        raise fail(KernelTypeError(f"a {self.type} has no truth value; read an element, as in t[0]"))
+        instead = "read an element, as in t[0], or choose elements with tk.where"
+        raise fail(KernelTypeError(f"a {self.type} has no truth value; {instead}"))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         data = self.read()

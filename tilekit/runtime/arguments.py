@@ -241,7 +241,7 @@ def whole_blocks(kernel: str, grid: tuple[int, ...], points: int, block_dim: int
     if points % block_dim:
         raise KernelValueError(
             f"kernel {kernel!r} has tile operations, so the number of points must be a multiple of "
-            f"block_dim={block_dim}; dim={grid} has {points}"
+            f"block_dim={block_dim}; dim={grid} has {points}; tk.launch_tiled runs a block for each point instead"
         )
     return points // block_dim
 
