@@ -253,6 +253,15 @@ def test_a_backend_can_be_asked_for():
         loop(float16, float16, 64, 64, 32, gemm="mma", require="scalar")
 
 
+def test_a_backend_can_be_required():
+    assert loop(float16, float16, 64, 64, 32, require="scalar").backend == "scalar"
+    assert loop(float16, float16, 64, 64, 32, require="mma").backend == "mma"
+    with pytest.raises(CompileError, match="'mma' is required, but cannot serve: 'scalar' was asked for"):
+        loop(float16, float16, 64, 64, 32, gemm="scalar", require="mma")
+    with pytest.raises(CompileError, match="'cublasdx' is required, but cannot serve: this version does not have it"):
+        loop(float16, float16, 64, 64, 32, require="cublasdx")
+
+
 def test_a_plan_says_what_it_does():
     text = str(loop(float16, float16, 128, 128, 32))
     assert "128x128x32, f16 x f16 -> f32: mma (mma.m16n8k16.f32.f16.f16.f32)" in text

@@ -232,14 +232,16 @@ def plan(product: Product, situation: Situation) -> Plan:
     assert product.out is not bfloat16, "bfloat16 cannot accumulate"
     demanded = situation.require or (situation.gemm if situation.gemm == "mma" else None)
     passed: list[tuple[str, str]] = []
-    for backend in (situation.gemm,) if situation.gemm in BACKENDS else BACKENDS:
+    allowed = next((only for only in (situation.gemm, demanded) if only in BACKENDS), None)
+    for backend in BACKENDS if allowed is None else (allowed,):
         found = _mma(product, situation) if backend == "mma" else _scalar(product, situation)
         if isinstance(found, Plan):
             if demanded not in (None, found.backend):
                 break
             return replace(found, passed_over=tuple(passed), product=product)
         passed.append((backend, found))
-    why = dict(passed).get(demanded or "", f"'{situation.gemm}' was asked for")
+    missing = f"'{situation.gemm}' was asked for" if demanded in BACKENDS else "this version does not have it"
+    why = dict(passed).get(demanded or "", missing)
     raise CompileError(f"tile_matmul(): {demanded!r} is required, but cannot serve: {why}")
 
 
