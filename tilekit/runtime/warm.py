@@ -185,6 +185,7 @@ def remember(
     like = Like(values, places, numbers, grid, points, tuple(libraries))
     again = compiled.again(like) if hasattr(compiled, "again") else None
     if again is None:  # as in the interpreter
+        known[key] = _ALWAYS_LONG
         return
     forms = kernel.cache.get(form)
     if isinstance(forms, ByBlockDim):
