@@ -67,3 +67,7 @@ def test_what_warp_has_and_tilekit_lacks_is_named_so() -> None:
         tk.tile_lod
     assert not hasattr(tk, "tile_sort")
     assert tk.print is print
+
+
+def test_version() -> None:
+    assert isinstance(tk.__version__, str) and tk.__version__

@@ -54,6 +54,8 @@ def find(name: str) -> Any:
     Raises:
         KernelAttributeError: there is none; the message suggests similar names.
     """
+    if name == "__version__":
+        return importlib.import_module("tilekit.runtime.cache").tilekit_version()
     if name.startswith("_"):
         raise AttributeError(f"module 'tilekit' has no attribute {name!r}")
     found = _functions().get(name)

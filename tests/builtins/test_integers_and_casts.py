@@ -141,3 +141,64 @@ def test_literals_beyond_int32_are_cast_whole(device):
     tk.launch_tiled(casts_wide_literals, dim=1, outputs=[out, wide], device=device)
     assert out.tolist() == [3000000000, -9223372036854775808]
     assert wide.tolist() == [18446744073709551615]
+
+
+@tk.kernel
+def typed_constants(out: tk.array1d[tk.float64]):
+    out[0] = tk.float64(tk.uint8(250) + tk.uint8(10))
+    out[1] = tk.float64(tk.int32(2**31 - 1) + tk.int32(1))
+    out[2] = tk.float64(tk.float32(3e38) * tk.float32(10.0))
+    out[3] = tk.float64(-tk.int8(-128))
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+@pytest.mark.filterwarnings("error")
+def test_constants_with_a_dtype_wrap_without_a_word_from_numpy(device):
+    out = np.zeros(4)
+    with np.errstate(all="raise"):
+        tk.launch(typed_constants, dim=1, inputs=[out], device=device)
+    assert out.tolist() == [4.0, -(2.0**31), np.inf, -128.0]
+
+
+SEVEN, THREE = np.int32(-7), np.int32(3)
+
+
+@tk.kernel
+def divided_constants(n: int, x: float, out: tk.array1d[tk.float64]):
+    out[0] = tk.float64(tk.int32(-7) / tk.int32(2))
+    out[1] = tk.float64(SEVEN / 2)
+    out[2] = tk.float64(-7 / THREE)
+    out[3] = tk.float64(SEVEN % THREE)
+    out[4] = tk.float64(SEVEN // THREE)
+    out[5] = tk.float64(SEVEN / tk.int32(0)) + tk.float64(SEVEN % tk.int32(0))
+    out[6] = tk.float64(tk.float32(-7.5) % tk.float32(2.0))
+    out[7] = tk.float64(tk.int32(1) << 40)
+    out[8] = tk.float64(n / THREE) + tk.float64(n % THREE)
+    out[9] = tk.float64(len(tk.tile_zeros(shape=tk.int32(9) / 2)))
+    k = SEVEN
+    k /= 2
+    k %= THREE
+    out[10] = tk.float64(k)
+    out[11] = tk.float64(x * (tk.float32(0.1) + 0.2))
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_constants_with_a_dtype_follow_the_rules_of_run_time_values(device):
+    out = np.zeros(12)
+    tk.launch_tiled(divided_constants, dim=1, inputs=[-7, 2.0, out], block_dim=32, device=device)
+    last = float(np.float32(2) * (np.float32(0.1) + np.float32(0.2)))
+    assert out.tolist() == [-3, -3, -2, -1, -3, 0, -1.5, 0, -3, 4, 0, last]
+
+
+def test_constants_of_two_dtypes_do_not_mix():
+    @tk.kernel
+    def mixed(x: float, out: tk.array1d[float]):
+        out[0] = x * (SEVEN * 0.5)
+
+    @tk.kernel
+    def doubles(x: float, out: tk.array1d[float]):
+        out[0] = x * tk.mul(np.float64(2.0), 3.0)
+
+    for wrong, message in ((mixed, "SEVEN is int32 but 0.5 is a float"), (doubles, "x is float32 but .* is float64")):
+        with pytest.raises(tk.errors.KernelTypeError, match=message):
+            tk.launch(wrong, dim=1, inputs=[1.0, np.zeros(1, np.float32)])

@@ -326,3 +326,10 @@ def test_declarations_are_complete() -> None:
     scalar = [b for b in REGISTRY.values() if b.group == "Scalar math"]
     assert len(scalar) > 60
     assert {b.name: b.missing_rules() for b in scalar if b.missing_rules()} == {}
+
+
+@pytest.mark.filterwarnings("error")
+def test_folded_constants_are_silent_where_they_are_not_finite() -> None:
+    assert math.isnan(tk.sqrt(-1.0))
+    assert tk.exp(1e4) == math.inf
+    assert tk.log(0.0) == -math.inf

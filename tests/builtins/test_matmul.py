@@ -109,7 +109,7 @@ def tile(*shape, dtype=float):
         (lambda: tk.tile_matmul(tile(2, 2), tile(2, 2), tile(2, 2, dtype=tk.bfloat16)), KernelTypeError,
          r"out is bfloat16, which cannot accumulate; use a float32 accumulator and tk.tile_astype"),
         (lambda: tk.tile_matmul(tile(2, 2), tile(2, 2), precision="bf16"), KernelValueError,
-         r"precision must be the compile-time string 'default' or 'tf32', got 'bf16'"),
+         r"precision must be the compile-time string 'default', 'tf32' or 'tf32x3', got 'bf16'"),
         (lambda: tk.tile_matmul(tile(2, 2), tile(2, 2), precision=1), KernelValueError, r"precision must be .* got 1"),
         (lambda: tk.tile_matmul(tile(2, 2, dtype=tk.float16), tile(2, 2), precision="tf32"), KernelTypeError,
          r"'tf32' needs float32 tiles, but a is a tile<2x2xf16>, b is a tile<2x2xf32>"),

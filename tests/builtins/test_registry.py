@@ -20,6 +20,7 @@ WITHOUT_CASES: dict[str, Callable[[Builtin], bool]] = {
     "it is about lanes, of which a case has one": lambda b: (
         b.lane or b.observes_lanes or not {"lane", "lanes"}.isdisjoint(b.signature.parameters)
     ),
+    "a pass makes it of ops that have cases, for GPUs": lambda b: b.scratch or bool(b.in_memory),
     "its elements are undefined": lambda b: (
         not {"shape", "ndim"}.isdisjoint(b.signature.parameters) and not b.operand_names
     ),

@@ -4,7 +4,7 @@ import re
 
 import tilekit as tk
 from tilekit.codegen.cuda import emit_cuda
-from tilekit.codegen.target import Target
+from tilekit.codegen.target import ArrayClass, Target
 from tilekit.ir.context import LaunchForm
 from tilekit.passes import run_pipeline
 from tilekit.passes.choose_block import choose_block
@@ -49,7 +49,8 @@ def product(a: tk.array2d[float], b: tk.array2d[float], c: tk.array2d[float]):
 
 
 def test_a_gemm_loop_waits_twice_an_iteration():
-    source, _, shared = emitted(product, ndim=2)
+    with tk.config.scoped(gemm="scalar"):
+        source, _, shared = emitted(product, ndim=2)
     loop = between(source, "for (tk::i32", "\n    }\n")
     assert loop.count("team.sync()") == 2
     assert loop.index("tk::load<") < loop.index("team.sync()") < loop.index("tk::gemm<")
@@ -83,7 +84,7 @@ def point(a: tk.array1d[float]):
 def test_points_run_alone():
     source, _, shared = emitted(point, tiled=False)
     assert "team.sync()" not in source
-    assert "if (block >= tk::points(args.launch)) return;" in source
+    assert "if (number >= (tk::u32)args.launch.dim[0]) return;" in source
     assert shared == 0
 
 
@@ -159,3 +160,13 @@ def test_functions_of_elements_read_other_tiles():
     source, _, shared = emitted(picked)
     assert shared == 64
     assert "team.sync()" in source
+
+
+def test_strides_that_the_class_of_an_array_fixes_are_known():
+    function = scaled.trace(scaled.default_types(), LaunchForm(True, 2, 128))
+    classes = {"a": ArrayClass(1, True, (False, False), False), "b": ArrayClass(-1, False, (True, False), False)}
+    target = choose_block(function, Target("cuda", "90a", 128, True, 2, False, False, arrays=classes))
+    source, _, _ = emit_cuda(*run_pipeline(function, target), target)
+    assert "p.a.stride[1] = 4;" in source
+    assert "p.b.stride[0] = 0;" in source
+    assert source.count(".stride[") == 2

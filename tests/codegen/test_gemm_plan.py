@@ -255,6 +255,6 @@ def test_a_backend_can_be_asked_for():
 
 def test_a_plan_says_what_it_does():
     text = str(loop(float16, float16, 128, 128, 32))
-    assert "mma: mma.m16n8k16.f32.f16.f16.f32" in text
+    assert "128x128x32, f16 x f16 -> f32: mma (mma.m16n8k16.f32.f16.f16.f32)" in text
     assert "2 x 2 warps of 64 x 64, 128 threads" in text
     assert "4 stages of 32 along k, 65536 bytes shared" in text

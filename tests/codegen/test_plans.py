@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
 import tilekit as tk
+from tilekit.errors import FallbackWarning
 from tilekit.ir.types import TileType
 from tilekit.runtime.program import compile_kernel
 
@@ -22,17 +25,24 @@ def none(a: tk.array1d[float]):
 
 
 def test_each_product_has_a_plan() -> None:
-    first, second, third = compile_kernel(three, device="cuda", arch=90).plans
+    with pytest.warns(FallbackWarning):
+        first, second, third = compile_kernel(three, device="cuda", arch=75).plans
     assert (first.m, first.n, first.k) == (second.m, second.n, second.k) == (16, 32, 8)
     assert (third.m, third.n, third.k) == (32, 32, 16)
     f16, f32 = tk.float16, tk.float32
     assert second.types == (TileType(f16, (16, 8)), TileType(f16, (8, 32)), TileType(f32, (16, 32)))
     assert {plan.backend for plan in (first, second, third)} == {"scalar"}
-    assert "no backend for tensor cores" in first.reason
+    assert "multiply-adds in order of k" in first.reason
     lines = [plan.location.line if plan.location else 0 for plan in (first, second, third)]
     start = three.function.__code__.co_firstlineno
     assert [line - start for line in lines] == [4, 6, 8]
     assert str(second).startswith("16x32x8, f16 x f16 -> f32: scalar (")
+
+
+def test_on_tensor_cores() -> None:
+    plans = compile_kernel(three, device="cuda", arch=90).plans
+    assert [plan.backend for plan in plans] == ["mma"] * 3
+    assert plans[1].reason == "mma.m16n8k16.f32.f16.f16.f32"
 
 
 def test_on_the_cpu() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 import tilekit as tk
 from tilekit.frontend.kernel import Kernel
+from tilekit.ir.affine import Affine
 from tilekit.ir.context import LaunchForm
-from tilekit.passes.affine import Affine
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.find_gemm_loops import GemmLoop, find_gemm_loops
 

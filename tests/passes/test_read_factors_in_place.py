@@ -89,7 +89,8 @@ def test_loads_that_only_products_read_need_no_copy(body: Callable[..., None], e
 
 
 def test_on_a_gpu_loads_stay_what_they_are() -> None:
-    found = loads_of(with_body(plain), Target("cuda", "90a", 128, True, 2, threads=128))
+    with tk.config.scoped(gemm="scalar"):
+        found = loads_of(with_body(plain), Target("cuda", "90a", 128, True, 2, threads=128))
     assert found == [IN_PLACE["copy"]] * 2
 
 

@@ -252,11 +252,36 @@ def test_arrays_are_not_kept() -> None:
     assert [found() for found in there] == [None, None]
 
 
-def test_launches_that_differ_are_bounded() -> None:
+def test_launches_that_differ_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "SOMETIMES", 1)
+    monkeypatch.setattr(warm, "MOST", 20)
     a, out = floats(), floats()
-    for dim in range(3 * warm.MOST):
-        tk.launch(scaled, dim=dim % (2 * warm.MOST), inputs=[a, 8, out])
-    assert len(scaled.cache.known) <= warm.MOST
+    most = 0
+    for _ in range(4):
+        for dim in range(15):
+            tk.launch(scaled, dim=dim, inputs=[a, 8, out])
+            most = max(most, len(scaled.cache.known))
+    assert 10 < most <= 20
+    for dim in range(100):
+        tk.launch(scaled, dim=dim, inputs=[a, 8, out])
+    assert len(scaled.cache.known) <= 20 and len(scaled.cache.seen) <= 20
+
+
+def test_launches_that_always_differ_are_soon_left_alone(monkeypatch: pytest.MonkeyPatch, long_way: list[str]) -> None:
+    looked: list[Any] = []
+    real = launch.read
+    monkeypatch.setattr(launch, "read", lambda *given: (looked.append(given), real(*given))[1])
+    a, out = floats(), floats()
+    for dim in range(launch.PATIENCE + 800):
+        tk.launch(scaled, dim=dim, inputs=[a, 8, out])
+    assert len(looked) == launch.PATIENCE + 100 and len(long_way) == launch.PATIENCE + 800
+    for _ in range(40):
+        tk.launch(scaled, dim=8, inputs=[a, 8, out])
+    looked.clear()
+    long_way.clear()
+    for _ in range(10):
+        tk.launch(scaled, dim=8, inputs=[a, 8, out])
+    assert len(looked) == 10 and not long_way
 
 
 def test_a_recorded_launch_sees_what_became_of_its_arrays(long_way: list[str]) -> None:

@@ -38,3 +38,25 @@ def copy(language: Any) -> Any:
         language.tile_store(b, language.tile_load(a, shape=16))
 
     return copy
+
+
+def product_loop(language: Any, dtype: Any, total: Any, tile: tuple[int, int, int], precision: str = "default") -> Any:
+    """``c = a @ b`` with sums of another dtype, rounded once where they are stored."""
+    m, n, k = tile
+
+    @language.kernel(enable_backward=False)
+    def product(
+        a: language.array2d(dtype=dtype),  # type: ignore[valid-type]
+        b: language.array2d(dtype=dtype),  # type: ignore[valid-type]
+        steps: int,
+        c: language.array2d(dtype=dtype),  # type: ignore[valid-type]
+    ):
+        i, j = language.tid()
+        acc = language.tile_zeros(shape=(m, n), dtype=total)
+        for step in range(steps):
+            x = language.tile_load(a, shape=(m, k), offset=(i * m, step * k))
+            y = language.tile_load(b, shape=(k, n), offset=(step * k, j * n))
+            language.tile_matmul(x, y, acc, precision=precision)
+        language.tile_store(c, language.tile_astype(acc, dtype), offset=(i * m, j * n))
+
+    return product

@@ -11,7 +11,8 @@ from tilekit.builtins.logic import where
 from tilekit.builtins.mapping import tile_map
 from tilekit.builtins.overlap import require_apart
 from tilekit.builtins.view_shapes import tile_transpose
-from tilekit.codegen.gemm_kinds import accumulator
+from tilekit.codegen.gemm_kinds import ROUNDED, accumulator
+from tilekit.codegen.gemm_plan import Plan
 from tilekit.errors import KernelTypeError, KernelValueError, PrecisionWarning
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import active
@@ -21,8 +22,7 @@ from tilekit.ir.operands import describe, known_number
 from tilekit.ir.types import DType, ScalarType, TileType, bfloat16, float32
 
 GROUP = "Linear algebra"
-PRECISIONS = ("default", "tf32")
-TF32 = "tile_matmul(): precision 'tf32' is not available on the CPU; float32 is computed"
+PRECISIONS = ("default", *ROUNDED)
 
 
 @builtin(
@@ -44,8 +44,9 @@ def tile_matmul(
         out: Accumulator, of shape ``(m, n)``; float16, float32 or float64. Not read where ``beta`` is zero.
         alpha: Factor of the product, run time or constant, of any number type.
         beta: Factor of ``out``, run time or constant, of any number type.
-        precision: ``"default"``, or ``"tf32"`` for float32 tiles; a compile-time constant. The CPU computes float32 in
-            any case, and warns (``PrecisionWarning``).
+        precision: ``"default"``, or for float32 tiles ``"tf32"``, whose factors tensor cores round to 11 bits, or
+            ``"tf32x3"``, about as exact as float32; a compile-time constant. Where they cannot serve, as on the CPU,
+            float32 is computed with a ``PrecisionWarning``.
 
     Returns:
         None, or a new tile of shape ``(m, n)`` and ``a``'s dtype. Each element is the sum over ``k`` in order, by fused
@@ -53,7 +54,8 @@ def tile_matmul(
         dtype.
 
     Raises:
-        KernelTypeError: a tile is not floating, ``out`` is bfloat16, or ``"tf32"`` meets other tiles than float32.
+        KernelTypeError: a tile is not floating, ``out`` is bfloat16, or another precision meets tiles that are
+            not float32.
         KernelValueError: a tile has not two axes, ``m``, ``n`` or ``k`` disagree, ``out`` overlaps ``a`` or ``b``, or
             ``precision`` is unknown.
 
@@ -66,12 +68,18 @@ def tile_matmul(
     """
 
 
+@builtin(cooperative=True, by_element=True, in_memory=("a", "b"), reuses=("out",))
+def gemm_tiles(a: Tile, b: Tile, out: Tile | None, alpha: Scalar, beta: Scalar, precision: str, plan: Any) -> Tile:
+    """``tile_matmul`` of tiles in shared memory on tensor cores; how, ``plan`` says."""
+
+
 @tile_matmul.coerce
 def _coerce(a: TileType, out: TileType | None) -> dict[str, ScalarType]:
     scale = ScalarType(accumulator((out or a).dtype))
     return {"alpha": scale, "beta": scale}
 
 
+@gemm_tiles.ignores
 @tile_matmul.ignores
 def _ignores(beta: Any) -> tuple[str, ...]:
     number = known_number(beta)
@@ -83,26 +91,34 @@ def _check(a: Tile, b: Tile, out: Tile | None, precision: Any) -> None:
     if out is not None:
         require_apart(out, a, "a")
         require_apart(out, b, "b")
-    if precision == "tf32" and a.dtype == b.dtype == float32 and active() is None:
-        warn_once(PrecisionWarning, TF32, None)
+    if precision in ROUNDED and a.dtype == b.dtype == float32 and active() is None:
+        warn_once(PrecisionWarning, lost_precision(precision, "on the CPU"), None)
 
 
 @tile_matmul.warns
 def _warns(target: Any, precision: str) -> tuple[type[Warning], str] | None:
-    return (PrecisionWarning, TF32) if precision == "tf32" and target.is_cpu else None
+    lost = precision in ROUNDED and target.is_cpu
+    return (PrecisionWarning, lost_precision(precision, "on the CPU")) if lost else None
+
+
+def lost_precision(precision: str, where: str) -> str:
+    """What to warn of where a product is more precise, and slower, than was asked for."""
+    return f"tile_matmul(): precision {precision!r} is not available {where}; float32 is computed"
 
 
 def _check_precision(tiles: dict[str, TileType], precision: Any) -> None:
     if not isinstance(precision, str) or precision not in PRECISIONS:
-        shown = " or ".join(map(repr, PRECISIONS))
+        *first, last = map(repr, PRECISIONS)
+        shown = f"{', '.join(first)} or {last}"
         raise KernelValueError(
             f"tile_matmul(): precision must be the compile-time string {shown}, got {describe(precision)}"
         )
-    if precision == "tf32" and any(tile.dtype != float32 for tile in tiles.values()):
+    if precision in ROUNDED and any(tile.dtype != float32 for tile in tiles.values()):
         listed = ", ".join(f"{name} is a {tile}" for name, tile in tiles.items())
-        raise KernelTypeError(f"tile_matmul(): precision 'tf32' needs float32 tiles, but {listed}")
+        raise KernelTypeError(f"tile_matmul(): precision {precision!r} needs float32 tiles, but {listed}")
 
 
+@gemm_tiles.result
 @tile_matmul.result
 def _result(a: TileType, b: TileType, out: TileType | None, precision: str) -> TileType:
     tiles = {"a": a, "b": b} if out is None else {"a": a, "b": b, "out": out}
@@ -132,6 +148,7 @@ def _result(a: TileType, b: TileType, out: TileType | None, precision: str) -> T
     return out
 
 
+@gemm_tiles.reference
 @tile_matmul.reference
 def _reference(a: Any, b: Any, out: Any, alpha: Any, beta: Any, types: Any) -> Any:
     dtypes = [np.dtype(x.dtype).name for x in (a, b, types[0].dtype.numpy.type())]
@@ -152,6 +169,30 @@ def _emit(cx: Any, results: Any, a: Any, b: Any, out: Any, alpha: str, beta: str
     tiles = ", ".join(tile.operand for tile in (a, b, out or target, target))
     scale = f"{_factor(cx, 'alpha', alpha, wide)}, {_factor(cx, 'beta', beta, wide) if out else 'tk::Fixed<0>()'}"
     cx.line(f"tk::gemm<{m}, {n}, {k}, tk::{wide.short}>(team, {tiles}, {scale});")
+
+
+@gemm_tiles.emit
+def _tiles_emit(cx: Any, results: Any, a: Any, b: Any, out: Any, alpha: str, beta: str, plan: Plan) -> None:
+    target, numbers = cx.tile(results[0]), [known_number(cx.op.operands[name]) for name in ("alpha", "beta")]
+    operands = ", ".join(
+        f"{type}{{{f'tk::shared_address({tile.pointer})' if 'SharedOperand' in type else tile.pointer}}}"
+        for type, tile in zip(plan.operands, (a, b), strict=True)
+    )
+    call = f"tk::multiply<{plan.kind}, {plan.fragment.cpp}, {plan.depth}>"
+    in_place = target.layout == plan.fragment and cx.scalar(target.type) == plan.sum
+    if in_place and out is not None and numbers == [1, 1]:
+        cx.copy_tiles([(target, out)])
+        cx.line(f"{call}(team.rank(), {target.pointer}, {operands});")
+        return
+    sums = cx.fresh("sums")
+    with cx.braces():
+        cx.line(f"{plan.sum} {sums}[{plan.fragment.registers}] = {{}};")
+        cx.line(f"{call}(team.rank(), {sums}, {operands});")
+        with cx.own_elements(plan.fragment, target) as index:
+            value = f"tk::cast<{plan.sum}>({alpha}) * {sums}[{index.register}]"
+            if out is not None and numbers[1] != 0:
+                value += f" + tk::cast<{plan.sum}>({beta}) * tk::cast<{plan.sum}>({out.at(index)})"
+            cx.line(f"{target.at(index)} = tk::cast<{target.element}>({value});")
 
 
 def _factor(cx: Any, name: str, expression: str, wide: DType) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.builtins.construct import check_shape
+from tilekit.codegen.layout import Fragment
 from tilekit.codegen.text import signed
 from tilekit.errors import KernelTypeError, KernelValueError
 from tilekit.ir.builtin import REGISTRY, builtin
@@ -109,7 +110,10 @@ def _load_emit(cx: Any, results: Any, a: str, shape: tuple[int, ...], offset: tu
     with cx.braces():
         cx.line(f"const tk::i64 at[] = {{{', '.join(emitted_offset(offset, types['offset'], len(shape)))}}};")
         dims = ", ".join(map(str, shape))
-        if (held := tile.layout) is not None:
+        held = tile.layout
+        if isinstance(held, Fragment):
+            cx.line(f"tk::load_fragment<{held.cpp}, 0, 1>(team.rank(), {tile.pointer}, {a}, at);")
+        elif held is not None:
             call = f"tk::load_registers<{tile.element}, {held.threads}, {held.vector}, {dims}>"
             cx.line(f"{call}(team.rank(), {tile.pointer}, {a}, at);")
         else:
@@ -172,7 +176,12 @@ def _store_emit(cx: Any, a: str, t: Any, offset: tuple[str, ...], types: Any) ->
     with cx.braces():
         cx.line(f"const tk::i64 at[] = {{{', '.join(emitted_offset(offset, types['offset'], len(t.shape)))}}};")
         dims = ", ".join(map(str, t.shape))
-        if (held := t.layout) is not None:
+        held = t.layout
+        if isinstance(held, Fragment):
+            packed = str(cx.packed("a", "offset")).lower()
+            to = f"{a}, at, tk::Rounded<{t.element}>()"
+            cx.line(f"tk::store_fragment<{held.cpp}, 0, 1, {packed}>(team.rank(), {t.pointer}, {to});")
+        elif held is not None:
             call = f"tk::store_registers<{t.element}, {held.threads}, {held.vector}, {dims}>"
             cx.line(f"{call}(team.rank(), {t.pointer}, {a}, at);")
         elif t.dense:

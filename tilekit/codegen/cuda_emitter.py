@@ -8,12 +8,14 @@ from typing import Any
 
 from tilekit.codegen.barriers import ARRAYS, Access, Pending, Place, Steps, verify_barriers
 from tilekit.codegen.emitter import Emitter
-from tilekit.codegen.layout import Blocked, coordinates
+from tilekit.codegen.layout import Blocked, Fragment, Layout, coordinates
+from tilekit.codegen.orders import PACK_BYTES
 from tilekit.codegen.refs import ElementIndex, TileRef
 from tilekit.codegen.storage import Buffer, Storage, round_up
 from tilekit.codegen.target import Target
 from tilekit.codegen.text import cpp_type
 from tilekit.errors import KernelNotImplementedError
+from tilekit.ir.affine import affine_of, definitions
 from tilekit.ir.core import Block, Function, Op, Value, walk
 from tilekit.ir.types import TileType
 from tilekit.ir.views import ViewMap
@@ -37,6 +39,7 @@ class CudaEmitter(Emitter):
         """The op whose accesses stand for those of all ops inside it."""
         self._registers: dict[Buffer, str] = {}
         self._bases = {op.results[0]: next(op.inputs()) for op in walk(fn.body) if op.builtin.view}
+        self._defined = definitions(fn.body)
         bodies = [fn.body, *(block for op in walk(fn.body) for block in op.blocks)]
         self._used = {value for block in bodies for op in block.ops for value in op.inputs()}
         self._used |= {value for block in bodies for value in block.results if isinstance(value, Value)}
@@ -150,6 +153,18 @@ class CudaEmitter(Emitter):
             self.define(result, f"{slot}[0]")
             self.sync()  # before the next one is put there
 
+    def packed(self, array: str, offset: str) -> bool:
+        """Whether a tile's rows start at multiples of 16 bytes of an array, elements side by side."""
+        assert self.op is not None
+        value, given = self.op.operands[array], self.op.operands[offset]
+        known = next((self.target.arrays.get(name) for name, param in self.fn.params.items() if param is value), None)
+        offsets = given if isinstance(given, tuple) else (given,)
+        axis = value.type.ndim - 1  # type: ignore[union-attr]
+        if known is None or known.unit_axis != axis or not known.aligned:
+            return False
+        last = affine_of(offsets[axis], self._defined).divisor if axis < len(offsets) else 0
+        return last * value.type.dtype.itemsize % PACK_BYTES == 0  # type: ignore[union-attr]
+
     # Tiles.
 
     def copy_tiles(self, moves: Sequence[tuple[TileRef, TileRef]]) -> None:
@@ -210,10 +225,8 @@ class CudaEmitter(Emitter):
                 yield index
             return
         layout = next((tile.layout for tile in (out, *others, *self._tiles()) if tile.layout is not None), None)
-        outer, self.alone = self.alone, True
-        with self._dealt(out, layout) as index:
+        with self.own_elements(layout, out) as index:
             yield index
-        self.alone = outer
 
     def _tiles(self) -> Iterator[TileRef]:
         """The tiles of the current op."""
@@ -223,10 +236,13 @@ class CudaEmitter(Emitter):
                 yield self.tile(value)
 
     @contextmanager
-    def _dealt(self, out: TileRef, layout: Blocked | None) -> Iterator[ElementIndex]:
+    def _dealt(self, out: TileRef, layout: Layout | None) -> Iterator[ElementIndex]:
         """A loop over the thread's own elements."""
         e, size, threads = self.fresh("e"), out.type.size, self.target.threads
-        if layout is not None:
+        if isinstance(layout, Fragment):
+            with self._fragment(layout) as index:
+                yield index
+        elif layout is not None:
             with self._registers_of(layout, e) as register:
                 index = ElementIndex(coordinates(e, out.shape))
                 index.register = register
@@ -237,6 +253,27 @@ class CudaEmitter(Emitter):
         else:
             with self.braces(f"for (int {e} = team.rank(); {e} < {size}; {e} += {threads})"):
                 yield ElementIndex(coordinates(e, out.shape))
+
+    @contextmanager
+    def _fragment(self, layout: Fragment) -> Iterator[ElementIndex]:
+        """Loops over a thread's registers of a fragment that hold elements."""
+        i, row, col = self.fresh("i"), self.fresh("row"), self.fresh("col")
+        self.line("TK_UNROLL")
+        held = f"if (tk::is_held<{layout.cpp}>(team.rank(), {i}))"
+        with self.braces(f"for (int {i} = 0; {i} < {layout.registers}; ++{i})"), self.braces(held):
+            for name, what in ((row, "row"), (col, "col")):
+                self.line(f"[[maybe_unused]] const int {name} = {layout.cpp}::{what}(team.rank(), {i});")
+            index = ElementIndex((row, col))
+            index.register = i
+            yield index
+
+    @contextmanager
+    def own_elements(self, layout: Layout | None, out: TileRef) -> Iterator[ElementIndex]:
+        """A loop over the elements that each thread holds by a layout, wherever those of the tile are."""
+        outer, self.alone = self.alone, True
+        with self._dealt(out, layout) as index:
+            yield index
+        self.alone = outer
 
     @contextmanager
     def _registers_of(self, layout: Blocked, e: str) -> Iterator[str]:

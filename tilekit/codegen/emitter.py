@@ -33,6 +33,8 @@ class Emitter:
         self.scalars: dict[Value, str] = {}
         self.tiles: dict[Value, TileRef] = {}
         self.op: Op | None = None
+        self.operands: dict[str, Any] = {}
+        """Of the current op, as its emit rule takes them."""
         self.sites: list[Site] = []
         self.arena = storage.size
         """Bytes of the arena, what is only needed for moments included."""
@@ -161,7 +163,7 @@ class Emitter:
         self.mark_line(op.location)
         outer, self.op = self.op, op
         operands = {name: self.name(operand) for name, operand in op.operands.items()}
-        self._operands = operands
+        self.operands = operands
         self.emit_op(op, operands)
         self.op = outer
 
@@ -179,7 +181,7 @@ class Emitter:
     def native_call(self) -> str:
         """The call of the native function that is named like the op."""
         assert self.op is not None
-        return f"tk::{self.op.builtin.name}({', '.join(self._operands.values())})"
+        return f"tk::{self.op.builtin.name}({', '.join(self.operands.values())})"
 
     def record(self, kind: str, site: int, index: str = "0", extent: str = "0", axis: int = 0) -> None:
         """Report an error at a site and leave the block."""

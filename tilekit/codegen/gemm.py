@@ -1,45 +1,23 @@
-"""How matrix products are computed, and why. Pure: a plan follows from an op and what it is compiled for."""
+"""The plan of each matrix product of a function."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
+from tilekit.codegen.gemm_plan import Factor, Plan, Product, Situation, plan
 from tilekit.codegen.target import Target
-from tilekit.errors import Location
 from tilekit.ir.core import Function, Op, walk
-from tilekit.ir.types import TileType, Type
+from tilekit.ir.types import TileType, Type, bfloat16, float32
+from tilekit.ir.views import ViewMap
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How one matrix product is computed."""
-
-    backend: str
-    reason: str
-    """Why no other backend computes it."""
-    m: int
-    n: int
-    k: int
-    types: tuple[TileType, TileType, TileType]
-    """Of the factors and the result."""
-    location: Location | None
-
-    def __str__(self) -> str:
-        a, b, out = (type.dtype.short for type in self.types)
-        return f"{self.m}x{self.n}x{self.k}, {a} x {b} -> {out}: {self.backend} ({self.reason})"
-
-
-def plan_product(op: Op, target: Target) -> Plan:
-    """The plan of an op that has the property ``contraction``."""
-    a, b, _ = (op.operands[name] for name in op.builtin.contraction)
-    types = _tile(a.type), _tile(b.type), _tile(op.results[0].type)  # type: ignore[union-attr]
-    (m, n), k = types[2].shape, types[0].shape[1]
-    reason = (
-        "on the CPU there is no other"
-        if target.is_cpu
-        else "this version has no backend for tensor cores; threads sum with fused multiply-adds in order of k"
-    )
-    return Plan("scalar", reason, m, n, k, types, op.location)
+def product_of(op: Op) -> Product:
+    """The product of an op that has the property ``contraction``, of tiles that lie anywhere."""
+    a, b = (_tile(op.operands[name].type) for name in op.builtin.contraction[:2])  # type: ignore[union-attr]
+    out = _tile(op.results[0].type).dtype
+    sums = float32 if out is bfloat16 else out  # which cannot accumulate: sums are rounded to it at the end
+    left, right = (Factor(tile.dtype, ViewMap.identity(tile.shape)) for tile in (a, b))
+    return Product(left, right, sums, str(op.attrs.get("precision", "default")))
 
 
 def _tile(type: Type) -> TileType:
@@ -49,4 +27,11 @@ def _tile(type: Type) -> TileType:
 
 def plans_of(fn: Function, target: Target) -> tuple[Plan, ...]:
     """The plan of each matrix product of a function, in order."""
-    return tuple(plan_product(op, target) for op in walk(fn.body) if op.builtin.contraction)
+    found = []
+    for op in walk(fn.body):
+        if "plan" in op.attrs:
+            found.append(op.attrs["plan"])
+        elif op.builtin.contraction:
+            made = plan(product_of(op), Situation(target.arch, gemm="scalar"))
+            found.append(replace(made, location=op.location))
+    return tuple(found)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilekit.codegen.gemm_kinds import ROUNDED, Kind, kind_of
 from tilekit.codegen.gemm_tiles import (
     MOST_REGISTERS,
+    WARP,
     Reading,
     Ring,
     Warps,
@@ -16,10 +17,11 @@ from tilekit.codegen.gemm_tiles import (
     shared_of_block,
     warps_of,
 )
+from tilekit.codegen.layout import Fragment
 from tilekit.codegen.orders import PACK_BYTES, is_packed, order_of, why_unordered
 from tilekit.codegen.target import ArrayClass
-from tilekit.errors import CompileError
-from tilekit.ir.types import DType, bfloat16, float32
+from tilekit.errors import CompileError, Location
+from tilekit.ir.types import DType, TileType, bfloat16, float32, float64
 from tilekit.ir.views import ViewMap
 
 OLDEST_TENSOR_CORES = 80
@@ -108,6 +110,36 @@ class Plan:
     b: Reading | None = None
     tile_k: int = 0
     """Extent of the factors' tiles along the sum."""
+    product: Product | None = None
+    """What is multiplied."""
+    location: Location | None = None
+    """The line of the kernel."""
+
+    @property
+    def m(self) -> int:
+        return self.product.m if self.product else 0
+
+    @property
+    def n(self) -> int:
+        return self.product.n if self.product else 0
+
+    @property
+    def k(self) -> int:
+        return self.product.k if self.product else 0
+
+    @property
+    def types(self) -> tuple[TileType, ...]:
+        """Of the factors and the result."""
+        if self.product is None:
+            return ()
+        factors = (TileType(factor.dtype, factor.map.shape) for factor in (self.product.a, self.product.b))
+        return (*factors, TileType(self.product.out, (self.m, self.n)))
+
+    @property
+    def fragment(self) -> Fragment:
+        """How threads hold the sums."""
+        assert self.warps is not None, self.backend
+        return Fragment(self.warps.layout, self.warps.threads, self.warps.sums)
 
     @property
     def threads(self) -> int | None:
@@ -118,6 +150,11 @@ class Plan:
     def shared(self) -> int:
         """Bytes of shared memory."""
         return self.ring.bytes if self.ring else 0
+
+    @property
+    def sum(self) -> str:
+        """The C++ type of a sum."""
+        return "tk::f64" if self.warps and self.warps.kind.item is float64 else "tk::f32"
 
     @property
     def depth(self) -> int:
@@ -159,17 +196,18 @@ class Plan:
         return min(self.warps.registers(self.depth), MOST_REGISTERS) if self.warps else 0
 
     def __str__(self) -> str:
-        lines = [f"{self.backend}: {self.reason}"]
+        a, b, out = (type.dtype.short for type in self.types) if self.types else ("", "", "")
+        parts = [f"{self.m}x{self.n}x{self.k}, {a} x {b} -> {out}: {self.backend} ({self.reason})"]
         if self.warps is not None:
             rows, cols = self.warps.tile
-            lines.append(
-                f"  {self.warps.down} x {self.warps.right} warps of {rows} x {cols}, {self.warps.threads} threads, "
-                f"about {self.registers} registers"
+            parts.append(
+                f"{self.warps.down} x {self.warps.right} warps of {rows} x {cols}, {self.warps.threads} threads"
             )
+            parts.append(f"about {self.registers} registers")
         if self.ring is not None:
-            lines.append(f"  {self.ring.stages} stages of {self.ring.k} along k, {self.ring.bytes} bytes shared")
-        lines += [f"  not {name}: {why}" for name, why in self.passed_over]
-        return "\n".join(lines + ([f"  float32: {self.lost_precision}"] if self.lost_precision else []))
+            parts.append(f"{self.ring.stages} stages of {self.ring.k} along k, {self.ring.bytes} bytes shared")
+        parts += [f"not {name}: {why}" for name, why in self.passed_over]
+        return "; ".join(parts + ([f"float32: {self.lost_precision}"] if self.lost_precision else []))
 
 
 def plan(product: Product, situation: Situation) -> Plan:
@@ -189,30 +227,26 @@ def plan(product: Product, situation: Situation) -> Plan:
         >>> from tilekit.ir.types import float16
         >>> square = Factor(float16, ViewMap.identity((64, 64)))
         >>> print(plan(Product(square, square, float32), Situation("90a")))
-        mma: mma.m16n8k16.f32.f16.f16.f32
-          1 x 2 warps of 64 x 32, 64 threads, about 168 registers
+        64x64x64, f16 x f16 -> f32: mma (mma.m16n8k16.f32.f16.f16.f32); 1 x 2 warps of 64 x 32, ...
     """
     assert product.out is not bfloat16, "bfloat16 cannot accumulate"
     demanded = situation.require or (situation.gemm if situation.gemm == "mma" else None)
     passed: list[tuple[str, str]] = []
     for backend in (situation.gemm,) if situation.gemm in BACKENDS else BACKENDS:
-        found = _mma(product, situation) if backend == "mma" else _scalar(product)
+        found = _mma(product, situation) if backend == "mma" else _scalar(product, situation)
         if isinstance(found, Plan):
             if demanded not in (None, found.backend):
                 break
-            return _with(found, passed)
+            return replace(found, passed_over=tuple(passed), product=product)
         passed.append((backend, found))
     why = dict(passed).get(demanded or "", f"'{situation.gemm}' was asked for")
     raise CompileError(f"tile_matmul(): {demanded!r} is required, but cannot serve: {why}")
 
 
-def _with(found: Plan, passed: list[tuple[str, str]]) -> Plan:
-    return Plan(**{**vars(found), "passed_over": tuple(passed)})
-
-
-def _scalar(product: Product) -> Plan:
+def _scalar(product: Product, situation: Situation) -> Plan:
     lost = "only tensor cores multiply tf32" if product.precision in ROUNDED else None
-    return Plan("scalar", "loops over the elements", lost_precision=lost)
+    reason = "threads sum with fused multiply-adds in order of k" if situation.arch else "on the CPU there is no other"
+    return Plan("scalar", reason, lost_precision=lost)
 
 
 def _mma(product: Product, situation: Situation) -> Plan | str:
@@ -222,6 +256,8 @@ def _mma(product: Product, situation: Situation) -> Plan | str:
         return "the CPU has no tensor cores"
     if arch < OLDEST_TENSOR_CORES:
         return f"sm_{situation.arch} is older than sm_{OLDEST_TENSOR_CORES}"
+    if situation.threads and situation.threads % WARP:
+        return f"a block of {situation.threads} threads is not whole warps"
     kind = kind_of(product.a.dtype, product.b.dtype, product.out, product.precision, product.m * product.n)
     a, b = _reading(kind, product.a, 1), _reading(kind, product.b, 0)
     warps = warps_of(kind, product.m, product.n, situation.threads, (_weight(a), _weight(b)))

@@ -34,6 +34,20 @@ class Blocked:
         return self.size % (self.threads * self.vector) != 0
 
 
+@dataclass(frozen=True)
+class Fragment:
+    """What a matrix product leaves to each thread: where the elements are is known to a C++ type."""
+
+    cpp: str
+    """A layout of ``native/layouts.h``."""
+    threads: int
+    registers: int
+    """Elements that a thread holds."""
+
+
+Layout = Blocked | Fragment
+
+
 def coordinates(number: str, shape: tuple[int, ...]) -> list[str]:
     """The index expressions of the element with a row-major number."""
     index, below = [], 1

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilekit.codegen.layout import Blocked
+from tilekit.codegen.layout import Layout
 from tilekit.codegen.storage import Buffer
 from tilekit.codegen.text import cpp_type
 from tilekit.errors import Location
@@ -57,7 +57,7 @@ class TileRef:
         return self.map.is_dense()
 
     @property
-    def layout(self) -> Blocked | None:
+    def layout(self) -> Layout | None:
         return self.buffer.layout
 
     def at(self, index: Sequence[str]) -> str:

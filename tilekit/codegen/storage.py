@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tilekit.codegen.layout import Blocked
+from tilekit.codegen.layout import Layout
 from tilekit.ir.core import Value
 from tilekit.ir.types import TileType
 
 ALIGNMENT = 64
 """Bytes; a cache line, and the widest vector of any host."""
+SCRATCH_ALIGNMENT = 128
+"""Bytes: all banks of a GPU's shared memory, where the rings of products start."""
 
 
-def round_up(size: int) -> int:
+def round_up(size: int, alignment: int = ALIGNMENT) -> int:
     """Bytes to the start of the next buffer."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    return -(-size // alignment) * alignment
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +26,7 @@ class Buffer:
 
     type: TileType
     offset: int
-    layout: Blocked | None = None
+    layout: Layout | None = None
     """How threads hold the elements in registers, where they do."""
 
     @property

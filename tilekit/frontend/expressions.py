@@ -21,6 +21,12 @@ _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
 }
 
 
+SYMBOLS: dict[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.LShift: "<<", ast.RShift: ">>", ast.BitOr: "|", ast.BitXor: "^", ast.BitAnd: "&", ast.MatMult: "@",
+}  # fmt: skip
+
+
 def support(name: str, *arguments: ast.expr, at: ast.AST) -> ast.Call:
     """A call of the support object's method, standing where ``at`` stands."""
     function = ast.Attribute(ast.Name(SUPPORT, ast.Load()), name, ast.Load())
@@ -118,7 +124,10 @@ class Expressions(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.op, ast.Div | ast.Mod):
             return support("div" if isinstance(node.op, ast.Div) else "mod", node.left, node.right, at=node)
-        return node
+        if isinstance(node.op, ast.Pow | ast.MatMult):
+            return node
+        symbol = place(ast.Constant(SYMBOLS[type(node.op)]), node)
+        return support("binary", symbol, node.left, node.right, at=node)
 
     def visit_List(self, node: ast.List) -> ast.AST:
         self.generic_visit(node)

@@ -43,10 +43,16 @@ class Forms(dict[Any, Any]):
         self.known: dict[Any, Any] = {}
         """What the runtime keeps of earlier launches; another dict once the forms are gone, by which recorded launches
         notice."""
+        self.seen: set[int] = set()
+        """The hashes of the keys of launches that it may keep when they come again."""
+        self.misses = 0
+        """How many of the last launches were not like an earlier one."""
 
     def clear(self) -> None:
         super().clear()
         self.known = {}
+        self.seen.clear()
+        self.misses = 0
 
 
 class Kernel:

@@ -9,8 +9,9 @@ from types import ModuleType
 from typing import Any
 
 from tilekit.config import config
-from tilekit.errors import KernelAssertionError, KernelTypeError, KernelValueError
+from tilekit.errors import KernelAssertionError, KernelTypeError
 from tilekit.frontend import joins
+from tilekit.frontend.arithmetic import binary, div, mod
 from tilekit.frontend.calls import resolve_call, warp_attribute
 from tilekit.frontend.containers import KernelDict, KernelList
 from tilekit.frontend.joins import Site
@@ -19,7 +20,6 @@ from tilekit.frontend.reads import as_python, read
 from tilekit.frontend.regions import Loop, as_operand, run_iteration, trace_if
 from tilekit.frontend.state import Body, Cells, Names, Snapshot
 from tilekit.frontend.syntax import JUMP_FLAGS, RETURNED
-from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.context import Concrete, active, building, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
 from tilekit.ir.operands import describe, plain_number
@@ -205,30 +205,16 @@ class Tracing:
 
     # Statements.
 
-    @staticmethod
-    def div(a: Any, b: Any) -> Any:
-        """``a / b``: between integers, truncated as in Warp and C++."""
-        if isinstance(a, int) and isinstance(b, int) and not isinstance(a, bool):
-            if b == 0:
-                raise fail(KernelValueError("division of a constant by zero"))
-            return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-        return a / b
-
-    @staticmethod
-    def mod(a: Any, b: Any) -> Any:
-        """``a % b`` with the sign of the dividend, as in Warp and C++."""
-        if isinstance(a, int | float) and isinstance(b, int | float):
-            if b == 0:
-                raise fail(KernelValueError("remainder of a constant by zero"))
-            return REGISTRY["mod"](a, b)
-        return a % b
+    binary = staticmethod(binary)
+    div = staticmethod(div)
+    mod = staticmethod(mod)
 
     @classmethod
     def update(cls, symbol: str, old: Any, value: Any) -> Any:
         """``old += value`` and its kin."""
         if isinstance(old, Tile):
             return _IN_PLACE[symbol](old, value)
-        return {"/": cls.div, "%": cls.mod}.get(symbol, _PLAIN[symbol])(old, value)
+        return {"/": cls.div, "%": cls.mod}.get(symbol, partial(cls.binary, symbol))(old, value)
 
     @classmethod
     def update_element(cls, target: Any, index: Any, symbol: str, value: Any) -> None:
@@ -293,11 +279,6 @@ _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": operator.ge, "Eq": operator.eq,
     "NotEq": operator.ne, "In": _contains, "NotIn": lambda a, b: Tracing.not_(_contains(a, b)),
     "Is": _is_same, "IsNot": lambda a, b: not _is_same(a, b),
-}  # fmt: skip
-_PLAIN: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
-    "%": operator.mod, "**": operator.pow, "<<": operator.lshift, ">>": operator.rshift, "|": operator.or_,
-    "^": operator.xor, "&": operator.and_, "@": operator.matmul,
 }  # fmt: skip
 _IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.iadd, "-": operator.isub, "*": operator.imul, "/": operator.itruediv, "//": operator.ifloordiv,

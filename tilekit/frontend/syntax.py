@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import Any
 
 from tilekit.errors import KernelSyntaxError
-from tilekit.frontend.expressions import SUPPORT, Expressions, place, support, thunk
+from tilekit.frontend.expressions import SUPPORT, SYMBOLS, Expressions, place, support, thunk
 from tilekit.frontend.scopes import always_leaves, assigned_names, leaves_by, loaded_names
 from tilekit.frontend.source import Source
 
@@ -231,7 +231,7 @@ class Statements(Expressions):
         return [node]
 
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
-        symbol = _SYMBOLS[type(node.op)]
+        symbol = SYMBOLS[type(node.op)]
         value = self.visit(node.value)
         if isinstance(node.target, ast.Subscript):
             base, index = self.visit(node.target.value), self.visit(node.target.slice)
@@ -253,12 +253,6 @@ class Statements(Expressions):
 def _is_endless(node: ast.stmt) -> bool:
     """Whether a loop is left by ``break`` or ``return`` alone."""
     return isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
-
-
-_SYMBOLS: dict[type[ast.operator], str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
-    ast.LShift: "<<", ast.RShift: ">>", ast.BitOr: "|", ast.BitXor: "^", ast.BitAnd: "&", ast.MatMult: "@",
-}  # fmt: skip
 
 
 def rewrite_function(source: Source) -> ast.Module:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from tilekit.errors import KernelTypeError, Location, TilekitError
 from tilekit.frontend.calls import rewritten
 from tilekit.frontend.messages import function_at, translate
@@ -39,7 +41,7 @@ def trace(
     arguments, named = split(function, values)
     kernel = source.bind(function, Tracing())
     try:
-        with using(builder):
+        with using(builder), np.errstate(all="ignore"):  # constants wrap as run-time values do
             result = kernel(*arguments, **named)
     except Exception as error:
         raise translate(error, builder.dropped, _end(source)) from _cause(error)

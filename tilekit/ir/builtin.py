@@ -140,7 +140,7 @@ class Builtin(Properties):
             if any(isinstance(given[name], Tile) for name in self.operand_names):
                 return handles.OPERATORS["map"](self, *given.values())
             numbers = [given[name] for name in self.operand_names]
-            if len(numbers) == len(given) and all(isinstance(number, int | float) for number in numbers):
+            if len(numbers) == len(given) and all(map(_is_weak, numbers)):
                 return self._fold(numbers)
         operands, attrs = self._split(given)
         operands = self._coerce(operands, attrs, given)
@@ -166,7 +166,8 @@ class Builtin(Properties):
         floats = any(isinstance(number, float) for number in numbers)
         data = [float(number) if floats and not isinstance(number, bool) else number for number in numbers]
         named = dict(zip(self.operand_names, data, strict=True))
-        result = self.apply("reference", named, {}, types=(ScalarType(float64),))
+        with np.errstate(all="ignore"):
+            result = self.apply("reference", named, {}, types=(ScalarType(float64),))
         return result.item() if hasattr(result, "item") else result
 
     def _split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -364,3 +365,8 @@ def builtin(**properties: Any) -> Callable[[Callable[..., Any]], Builtin]:
 
 
 __all__ = ["REGISTRY", "Array", "Builtin", "Scalar", "Tile", "builtin", "set_eager"]
+
+
+def _is_weak(number: Any) -> bool:
+    """Whether a number is one of Python's own, which has no dtype; NumPy's float64 is a ``float`` too."""
+    return isinstance(number, int | float) and not isinstance(number, np.generic)

@@ -100,8 +100,8 @@ def active() -> Context | None:
 
 
 @contextmanager
-def using(context: Context) -> Iterator[Any]:
-    """Make ``context`` the one that calls of builtins go to."""
+def using(context: Context | None) -> Iterator[Any]:
+    """Make ``context`` the one that calls of builtins go to; None runs them at once, as outside kernels."""
     token = _active.set(context)
     try:
         yield context

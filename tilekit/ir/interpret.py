@@ -113,7 +113,7 @@ class Eager:
         types: tuple[Type, ...],
         blocks: tuple[Block, ...] = (),
     ) -> tuple[Concrete, ...]:
-        run = tuple(_runner(block, {}, self.machine) for block in blocks)
+        run = tuple(runner(block, {}, self.machine) for block in blocks)
         data = {name: map_operand(operand, data_of) for name, operand in operands.items()}
         return tuple(map(Concrete, types, evaluate(builtin, data, attrs, types, run, self.machine)))
 
@@ -136,7 +136,7 @@ def evaluate(
     return tuple(conform(result, type) for result, type in zip(results, types, strict=True))
 
 
-def _runner(block: Block, env: dict[Value, Data], machine: Machine) -> Callable[..., tuple[Data, ...]]:
+def runner(block: Block, env: dict[Value, Data], machine: Machine) -> Callable[..., tuple[Data, ...]]:
     """A block as a function from its parameters to what it yields."""
 
     def run(*arguments: Data) -> tuple[Data, ...]:
@@ -157,7 +157,7 @@ def look_up(operand: Any, env: Mapping[Value, Data]) -> Data:
 
 def run_op(op: Op, env: dict[Value, Data], machine: Machine) -> None:
     data = {name: look_up(operand, env) for name, operand in op.operands.items()}
-    blocks = tuple(_runner(block, env, machine) for block in op.blocks)
+    blocks = tuple(runner(block, env, machine) for block in op.blocks)
     try:
         results = evaluate(op.builtin, data, op.attrs, tuple(value.type for value in op.results), blocks, machine)
     except TilekitError as error:
@@ -168,4 +168,4 @@ def run_op(op: Op, env: dict[Value, Data], machine: Machine) -> None:
 def interpret(fn: Function, arguments: Mapping[str, Data], machine: Machine = HOST) -> tuple[Data, ...]:
     """Run a function for one block; arrays among the arguments are written in place."""
     env: dict[Value, Data] = {value: arguments[name] for name, value in fn.params.items()}
-    return _runner(fn.body, env, machine)()
+    return runner(fn.body, env, machine)()

@@ -55,5 +55,9 @@ class Properties:
     """Operands of whose elements the result is made, without looking at them."""
     by_element: bool = False
     """Its tiles are read and written element by element, so that threads may hold them in registers."""
+    in_memory: tuple[str, ...] = ()
+    """Of such an op, the operands whose elements all threads read, so that they lie in memory."""
+    scratch: bool = False
+    """The last result is memory that the op needs while it runs."""
     uninitialized: bool = False
     """The result holds nothing yet: reading it before a write is an error."""

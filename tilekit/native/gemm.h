@@ -55,7 +55,9 @@ template <int M, int N, int K, class Acc, class A, class B, class C, class O, cl
     static constexpr int fitting = cut ? 1 : kPackBytes / (KB * NR * (int)sizeof(Acc));
     static constexpr int panels = (N + NR - 1) / NR, group = panels < fitting ? panels : fitting;
     static constexpr bool copy_a = A::in_array || !is_same<typename A::Value, Acc>::value;
-    static constexpr bool direct_b = B::template rows_of<Acc> && M < 24 && !(cut && copy_a);
+    // The columns of b that are not packed.
+    static constexpr bool seldom = B::template rows_of<Acc> && M < 24 && !(cut && copy_a);
+    static constexpr int direct = !seldom ? 0 : tail % W ? N - tail : N;
     static constexpr bool dense_out = O::template rows_of<Acc> && C::template rows_of<Acc>;
     // M rows as `full` blocks of R and the rest of R - 1.
     static constexpr int blocks = (M + kRows - 1) / kRows, R = (M + blocks - 1) / blocks;
@@ -69,7 +71,7 @@ template <int M, int N, int K, class Acc, class A, class B, class C, class O, cl
     Beta beta;
     Ahead<M, K * (int)sizeof(typename A::Value), blocks * panels> next_a;
     Ahead<K, N * (int)sizeof(typename B::Value), blocks * panels> next_b;
-    alignas(64) Acc packed[direct_b && tail == 0 ? 1 : group * apart];
+    alignas(64) Acc packed[direct == N ? 1 : group * apart];
     alignas(64) Acc strip[copy_a ? R * KB : 1];
     alignas(64) Acc waiting[cut ? M * NR : 1];
 
@@ -162,51 +164,62 @@ template <int M, int N, int K, class Acc, class A, class B, class C, class O, cl
         if constexpr (full < blocks)
             for (int i = full; i < blocks; ++i) all_columns<R - 1>(p, step, ldb, i * (R - 1) + full, j0, end, k0, kb);
     }
-    // Packs b(k0 .. k0 + kb, j0 .. end), padded with zeros to whole panels.
+    // Packs b(k0 .. k0 + kb, j0 .. end), padded with zeros to whole vectors.
     TK_METHOD void pack(int j0, int end, int k0, int kb)
     {
         if constexpr (B::stride0 == 1 && B::stride1 != 1) {
-            Acc line[KB];  // a column, widened along its consecutive elements
-            for (int j = j0; j < (end - j0 + NR - 1) / NR * NR + j0; ++j) {
-                Acc* to = packed + (j - j0) / NR * apart + (j - j0) % NR;
-                if (j < end) widen_run(line, &b.at(k0, j), kb);
-                for (int k = 0; k < kb; ++k) to[k * NR] = j < end ? line[k] : 0;
-            }
+            Acc* to = packed;
+            for (; j0 + NR <= end; j0 += NR, to += apart) pack_columns<NR>(to, j0, k0, kb);
+            if constexpr (tail != 0)
+                if (j0 < end) pack_columns<tail>(to, j0, k0, kb);
         } else {
             for (int k = 0; k < kb; ++k) {
                 Acc* to = packed + k * NR;
                 int j = j0;
-                for (; j + NR <= end; j += NR, to += apart) pack_row(to, k0 + k, j);
+                for (; j + NR <= end; j += NR, to += apart) pack_row<NR>(to, k0 + k, j);
                 if constexpr (tail != 0)
-                    for (int x = 0; j < end && x < NR; ++x)
-                        to[x] = x < tail ? cast<Acc>((typename B::Value)b.at(k0 + k, j + x)) : 0;
+                    if (j < end) pack_row<tail>(to, k0 + k, j);
             }
         }
     }
-    TK_METHOD void pack_row(Acc* TK_RESTRICT to, int k, int j)
+    static constexpr int padded(int width) { return (width + W - 1) / W * W; }
+    template <int Width> TK_METHOD void pack_columns(Acc* TK_RESTRICT to, int j, int k0, int kb)
     {
-        if constexpr (B::template rows_of<Acc>) {
-            TK_UNROLL
-            for (int v = 0; v < kVectors; ++v) *(Vec*)(to + v * W) = *(const Vec*)&b.at(k, j + v * W);
-        } else if constexpr (B::stride1 == 1) {
-            widen_run(to, &b.at(k, j), NR);
-        } else {
-            for (int x = 0; x < NR; ++x) to[x] = cast<Acc>((typename B::Value)b.at(k, j + x));
+        Acc line[KB];  // a column, widened along its consecutive elements
+        for (int x = 0; x < Width; ++x) {
+            widen_run(line, &b.at(k0, j + x), kb);
+            for (int k = 0; k < kb; ++k) to[k * NR + x] = line[k];
         }
+        for (int x = Width; x < padded(Width); ++x)
+            for (int k = 0; k < kb; ++k) to[k * NR + x] = 0;
+    }
+    template <int Width> TK_METHOD void pack_row(Acc* TK_RESTRICT to, int k, int j)
+    {
+        if constexpr (B::template rows_of<Acc> && Width % W == 0) {
+            TK_UNROLL
+            for (int x = 0; x < Width; x += W) *(Vec*)(to + x) = *(const Vec*)&b.at(k, j + x);
+        } else if constexpr (B::stride1 == 1) {
+            widen_run(to, &b.at(k, j), Width);
+        } else {
+            for (int x = 0; x < Width; ++x) to[x] = cast<Acc>((typename B::Value)b.at(k, j + x));
+        }
+        for (int x = Width; x < padded(Width); ++x) to[x] = 0;
+    }
+    TK_METHOD void columns(int j0, int end, int k0, int kb)
+    {
+        pack(j0, end, k0, kb);
+        all_rows(packed, apart, NR, j0, end, k0, kb);
     }
     TK_METHOD void run()
     {
         next_a = {(const char*)a.next, a.row * (i64)sizeof(typename A::Value), 0};
         next_b = {(const char*)b.next, b.row * (i64)sizeof(typename B::Value), 0};
-        if constexpr (direct_b && N >= NR) all_rows(&b.at(0, 0), NR, b.rows_apart(), 0, N - tail, 0, K);
-        for (int j0 = direct_b ? N - tail : 0; j0 < N; j0 += group * NR) {
-            const int end = N - j0 < group * NR ? N : j0 + group * NR;
-            for (int k0 = 0; k0 < K; k0 += KB) {
-                const int kb = K - k0 < KB ? K - k0 : KB;
-                pack(j0, end, k0, kb);
-                all_rows(packed, apart, NR, j0, end, k0, kb);
-            }
-        }
+        if constexpr (direct > 0) all_rows(&b.at(0, 0), NR, b.rows_apart(), 0, direct, 0, K);
+        if constexpr (group == panels && !cut && direct < N) columns(direct, N, 0, K);
+        else
+            for (int j0 = direct; j0 < N; j0 += group * NR)
+                for (int k0 = 0; k0 < K; k0 += KB)
+                    columns(j0, N - j0 < group * NR ? N : j0 + group * NR, k0, K - k0 < KB ? K - k0 : KB);
     }
 };
 
@@ -228,7 +241,7 @@ TK_FN void gemm_rows(const A& a, const B& b, const C& c, const O& out, Alpha alp
 // any sign, also 0) are those of their operands. alpha and beta are numbers of type Acc, or Fixed. c may be out, and is
 // not read if beta == 0; a and b must not overlap out.
 template <int M, int N, int K, class Acc, class TM, class A, class B, class C, class O, class Alpha, class Beta>
-TK_TILE void gemm(TM team, A a, B b, C c, O out, Alpha alpha, Beta beta)
+TK_TILE void gemm(TM team, const A& a, const B& b, const C& c, const O& out, Alpha alpha, Beta beta)
 {
     static_assert(is_same<Acc, f32>::value || is_same<Acc, f64>::value, "products are summed in f32 or f64");
     if constexpr (!TM::alone) {

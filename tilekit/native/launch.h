@@ -68,8 +68,5 @@ template <int ND> TK_FN void coordinates(const Launch& launch, i64 block, i32 (&
     at[0] = (i32)rest;
 }
 
-// How many points or blocks the grid has.
-TK_FN i64 points(const Launch& launch) { return launch.dim[0] * launch.dim[1] * launch.dim[2] * launch.dim[3]; }
-
 }  // namespace tk
 #endif

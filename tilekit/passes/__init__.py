@@ -11,6 +11,7 @@ from tilekit.ir.verify import verify
 from tilekit.passes.assign_layouts import assign_layouts
 from tilekit.passes.assign_storage import assign_storage
 from tilekit.passes.check_initialized import check_initialized
+from tilekit.passes.choose_gemm import serve_products
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.form_lanes import form_lanes
 from tilekit.passes.issue_warnings import issue_warnings
@@ -38,5 +39,9 @@ def run_pipeline(fn: Function, target: Target, observe: Observer = lambda name, 
         fn = run(fn)
         verify(fn)
         observe(run.__name__, fn)
+    if not target.is_cpu:
+        fn = serve_products(fn, target)
+        verify(fn)
+        observe("choose_gemm", fn)
     issue_warnings(fn, target)
     return fn, assign_storage(fn, assign_layouts(fn, target))

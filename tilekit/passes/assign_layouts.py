@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from tilekit.codegen.layout import Blocked
+from tilekit.codegen.layout import Blocked, Layout
 from tilekit.codegen.target import Target
-from tilekit.ir.core import Function, Op, Value, walk
+from tilekit.ir.core import Function, Op, Value, leaves, walk
 from tilekit.ir.types import ArrayType, TileType
+from tilekit.passes.activity import carried_params, carried_results
 from tilekit.passes.assign_storage import must_share
 
 VECTOR_BYTES = 16
@@ -16,19 +17,23 @@ MOST_BYTES = 256
 """Of a tile in one thread's registers, of which it has 255 of four bytes."""
 
 
-def assign_layouts(fn: Function, target: Target) -> Mapping[Value, Blocked]:
+def assign_layouts(fn: Function, target: Target) -> Mapping[Value, Layout]:
     """The layout of each tile that lies in registers; all others lie in memory that the block's threads share."""
     if target.is_cpu:
         return {}
     ops = list(walk(fn.body))
     itemsize = _widest(ops)
-    layouts: dict[Value, Blocked | None] = {}
+    fragments = _fragments(ops)
+    layouts: dict[Value, Layout | None] = {}
     for op in ops:
-        for value in (*op.inputs(), *op.results, *(p for block in op.blocks for p in block.params)):
+        for value in _tiles(op):
             type = value.type
-            if isinstance(type, TileType) and not (op.builtin.by_element and type.shape):
+            assert isinstance(type, TileType)
+            if not (op.builtin.by_element and type.shape) or value in _in_memory(op):
                 layouts[value] = None
-            elif isinstance(type, TileType):
+            elif value in fragments:
+                layouts.setdefault(value, fragments[value])
+            else:
                 layouts.setdefault(value, _layout(type, target.threads, itemsize))
     changed = True
     while changed:  # what shares a place has one layout
@@ -39,6 +44,54 @@ def assign_layouts(fn: Function, target: Target) -> Mapping[Value, Blocked]:
                     layouts[a] = layouts[b] = None
                     changed = True
     return {value: layout for value, layout in layouts.items() if layout is not None}
+
+
+def _tiles(op: Op) -> Iterator[Value]:
+    values = (*op.inputs(), *op.results, *(param for block in op.blocks for param in block.params))
+    yield from (value for value in values if isinstance(value.type, TileType))
+
+
+def _in_memory(op: Op) -> tuple[Value, ...]:
+    read = (value for name in op.builtin.in_memory for value in leaves(op.operands[name]))
+    return (*read, *(op.results[-1:] if op.builtin.scratch else ()))
+
+
+def _fragments(ops: Iterable[Op]) -> dict[Value, Layout | None]:
+    """For the tiles that are computed element by element with sums of products: how threads hold those.
+
+    None where they meet products whose sums are held in different ways.
+    """
+    parents: dict[Value, Value] = {}
+
+    def root(value: Value) -> Value:
+        while (above := parents.setdefault(value, value)) is not value:
+            value = above
+        return value
+
+    held: dict[Value, set[Layout]] = {}
+    for op in ops:
+        for first, second in _together(op):
+            parents[root(first)] = root(second)
+    for op in ops:
+        if "plan" in op.attrs and op.builtin.by_element:
+            held.setdefault(root(op.results[0]), set()).add(op.attrs["plan"].fragment)
+    only = {value: next(iter(found)) if len(found) == 1 else None for value, found in held.items()}
+    return {value: only[root(value)] for value in parents if root(value) in only}
+
+
+def _together(op: Op) -> Iterator[tuple[Value, Value]]:
+    """Pairs of tiles whose elements one thread reads and writes."""
+    if op.builtin.carries:
+        for block in op.blocks:
+            params, yielded = carried_params(op, block), carried_results(op, block)
+            init = op.operands.get("init") or op.results
+            assert isinstance(init, tuple)
+            for group in zip(op.results, params or op.results, yielded, init, strict=True):
+                tiles = [v for v in group if isinstance(v, Value) and isinstance(v.type, TileType)]
+                yield from ((tiles[0], tile) for tile in tiles)
+    elif op.builtin.by_element:
+        tiles = [value for value in _tiles(op) if value not in _in_memory(op)]
+        yield from ((tiles[0], tile) for tile in tiles)
 
 
 def _widest(ops: Iterable[Op]) -> int:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tilekit.codegen.layout import Blocked
-from tilekit.codegen.storage import Buffer, Storage, round_up
+from tilekit.codegen.layout import Layout
+from tilekit.codegen.storage import ALIGNMENT, SCRATCH_ALIGNMENT, Buffer, Storage, round_up
 from tilekit.ir.core import Function, Op, Value, leaves, walk
 from tilekit.ir.types import TileType
 from tilekit.passes.liveness import Liveness
 
 
-def assign_storage(fn: Function, layouts: Mapping[Value, Blocked] | None = None) -> Storage:
+def assign_storage(fn: Function, layouts: Mapping[Value, Layout] | None = None) -> Storage:
     """Buffers for the tiles of a function: in one arena, or where they have a layout, in registers."""
     liveness = Liveness(fn)
     classes = _Classes(liveness, layouts or {})
@@ -29,7 +29,7 @@ def assign_storage(fn: Function, layouts: Mapping[Value, Blocked] | None = None)
                 classes.try_join(first, second)
     for op in ops:
         _keep_apart(op, classes, liveness)
-    return _layout(classes)
+    return _layout(classes, {op.results[-1] for op in ops if op.builtin.scratch})
 
 
 def _keep_apart(op: Op, classes: _Classes, liveness: Liveness) -> None:
@@ -69,7 +69,7 @@ def _may_share(op: Op) -> Iterator[tuple[object, object]]:
 class _Classes:
     """Sets of values that share one buffer."""
 
-    def __init__(self, liveness: Liveness, layouts: Mapping[Value, Blocked]) -> None:
+    def __init__(self, liveness: Liveness, layouts: Mapping[Value, Layout]) -> None:
         self.liveness = liveness
         self.layouts = layouts
         self.of: dict[Value, list[Value]] = {}
@@ -99,7 +99,7 @@ class _Classes:
         return list(unique.values())
 
 
-def _layout(classes: _Classes) -> Storage:
+def _layout(classes: _Classes, scratch: set[Value]) -> Storage:
     """Place the largest buffers first, each at the lowest offset free of those alive with it."""
     placed: list[tuple[list[Value], Buffer]] = []
     buffers: dict[Value, Buffer] = {}
@@ -110,6 +110,7 @@ def _layout(classes: _Classes) -> Storage:
             buffers.update(dict.fromkeys(members, Buffer(members[0].type, -1, layout)))  # type: ignore[arg-type]
             continue
         size = _bytes(members)
+        alignment = ALIGNMENT if scratch.isdisjoint(members) else SCRATCH_ALIGNMENT
         taken = sorted(
             (buffer.offset, buffer.offset + round_up(buffer.size))
             for others, buffer in placed
@@ -119,7 +120,7 @@ def _layout(classes: _Classes) -> Storage:
         for start, stop in taken:
             if offset + size <= start:
                 break
-            offset = max(offset, stop)
+            offset = round_up(max(offset, stop), alignment)
         type = members[0].type
         assert isinstance(type, TileType)
         buffer = Buffer(type, offset)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilekit.ir.affine import Affine, affine_of, definitions
 from tilekit.ir.core import Block, Const, Function, Op, Value, free_values, leaves, walk
 from tilekit.ir.types import TileType
 from tilekit.ir.views import ViewMap
 from tilekit.passes.activity import carried_params, carried_results
-from tilekit.passes.affine import Affine, affine_of, definitions
 from tilekit.passes.eliminate_dead_code import has_effect
 
 
@@ -47,6 +47,11 @@ class GemmLoop:
     products: tuple[Product, ...]
     others: tuple[Op, ...]
     """Ops of the body that are neither products, nor loads, nor compute the loads' offsets."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether it does nothing but add up its products."""
+        return not self.others and len(self.products) == len(self.loop.results)
 
 
 def find_gemm_loops(fn: Function) -> list[GemmLoop]:
@@ -115,7 +120,7 @@ def _load(factor: object, k_axis: int, loop: Op, defined: Mapping[Value, Op]) ->
     op = defined.get(factor) if isinstance(factor, Value) else None
     transposed = False
     while op is not None and op.builtin.view:
-        if not _swaps(op):
+        if not swaps(op):
             return None
         transposed = not transposed
         op = defined.get(next(op.inputs()))
@@ -144,7 +149,7 @@ def _varies(value: Value, body: Block, defined: Mapping[Value, Op]) -> bool:
     return bool(op.blocks) or any(_varies(item, body, defined) for item in op.inputs())
 
 
-def _swaps(view: Op) -> bool:
+def swaps(view: Op) -> bool:
     """Whether a view swaps the two axes of its tile and does nothing else."""
     base = next(view.inputs()).type
     map = view.attrs.get("map")

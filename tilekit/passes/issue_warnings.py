@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from tilekit.builtins.matmul import lost_precision
+from tilekit.codegen.gemm_plan import scalar_warning
 from tilekit.codegen.target import Target
-from tilekit.ir.core import Function, walk
+from tilekit.errors import FallbackWarning, PrecisionWarning
+from tilekit.ir.core import Function, Op, walk
 from tilekit.ir.notices import warn_at
 
 
@@ -11,8 +16,23 @@ def issue_warnings(fn: Function, target: Target) -> None:
     """Issue what the ops of a function warn of for a target, once for each line."""
     told = set()
     for op in walk(fn.body):
-        found = op.builtin.apply("warns", op.operands, op.attrs, target=target) if op.builtin.has("warns") else None
-        if found is not None and (op.location, found) not in told:
-            told.add((op.location, found))
-            category, text = found
-            warn_at(category, text, op.location)
+        for found in _warnings(op, target):
+            if (op.location, found) not in told:
+                told.add((op.location, found))
+                category, text = found
+                warn_at(category, text, op.location)
+
+
+def _warnings(op: Op, target: Target) -> Iterator[tuple[type[Warning], str]]:
+    found = op.builtin.apply("warns", op.operands, op.attrs, target=target) if op.builtin.has("warns") else None
+    if found is not None:
+        yield found
+    plan = op.attrs.get("plan")
+    if plan is None or plan.product is None:
+        return
+    if plan.lost_precision:
+        why = f"on sm_{target.arch}, as {plan.lost_precision}"
+        yield PrecisionWarning, lost_precision(plan.product.precision, why)
+    slow = scalar_warning(plan, "tile_matmul()", plan.product)
+    if slow is not None:
+        yield FallbackWarning, slow

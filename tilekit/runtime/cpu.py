@@ -185,16 +185,17 @@ class CpuKernel:
         known: tuple[Sequence[int], bytes] = (), b""
         pace = Pace()
 
-        def launch(pointers: Sequence[int], numbers: Sequence[Any], stream: Any) -> None:
+        def launch(pointers: Sequence[int], numbers: Sequence[Any], stream: Any) -> bool:
             nonlocal known
             if self._prints:
                 self.run(like.with_others(pointers, numbers), grid, like.points)
-                return
+                return True
             before, data = known
             if numbers or pointers != before:
                 data = self._packed(grid, 0, like.with_others(pointers, numbers))
                 known = pointers, data
             self._run(data, blocks, grid, faults.current(), _arena, pace)
+            return True
 
         return launch
 

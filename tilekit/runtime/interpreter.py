@@ -138,7 +138,7 @@ class InterpretedKernel:
         if turns is not None:
             context.team = Member(turns, machine.lane, context.support)
         try:
-            with using(context):
+            with using(context), np.errstate(all="ignore"):
                 context.support.bind(self.kernel.function)(*arguments[0], **arguments[1])
         except Exception as error:
             if turns is not None:

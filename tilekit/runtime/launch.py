@@ -25,6 +25,8 @@ MAX_NDIM = 4
 MAX_POINTS = 2**31 - 1
 MAX_BLOCK_DIM = 1024
 DEFAULT_BLOCK_DIM = 256
+PATIENCE, SOMETIMES = 64, 8
+"""After so many launches of a kernel that were not like earlier ones, only each eighth is looked at for that."""
 
 
 def dims_of(dim: Any) -> tuple[int, ...]:
@@ -34,6 +36,8 @@ def dims_of(dim: Any) -> tuple[int, ...]:
         KernelTypeError: not an int or a sequence of ints.
         KernelValueError: negative, not 1 to 4 dimensions, or more points than ``tid()`` can count.
     """
+    if type(dim) is int and 0 <= dim <= MAX_POINTS:  # the common case, for speed
+        return (dim,)
     try:
         found = tuple(map(operator.index, dim if isinstance(dim, tuple | list) else (dim,)))
     except TypeError:
@@ -54,6 +58,8 @@ def block_dim_of(block_dim: Any) -> int:
         KernelTypeError: not an int.
         KernelValueError: more than 1024.
     """
+    if type(block_dim) is int and 0 < block_dim <= MAX_BLOCK_DIM:  # the common case, for speed
+        return block_dim
     try:
         found = DEFAULT_BLOCK_DIM if block_dim is None else operator.index(block_dim)
     except TypeError:
@@ -68,9 +74,15 @@ def _run(
 ) -> None:
     if not isinstance(kernel, Kernel):
         raise _no_kernel(kernel)
-    reading = read(kernel, dim, inputs, outputs, device, block_dim, tiled)
-    if reading is None or type(reading[-1]) is not Warm or not reading[-1].run(reading, stream):
-        _run_anew(kernel, dims_of(dim), inputs, outputs, (device, block_dim_of(block_dim), tiled), stream, reading)
+    reading = None
+    forms = kernel.cache
+    if forms.misses < PATIENCE or forms.misses % SOMETIMES == 0:
+        reading = read(kernel, dim, inputs, outputs, device, block_dim, tiled)
+        if reading is not None and type(reading[-1]) is Warm and reading[-1].run(reading, stream):
+            forms.misses = 0
+            return
+    forms.misses += 1
+    _run_anew(kernel, dims_of(dim), inputs, outputs, (device, block_dim_of(block_dim), tiled), stream, reading)
 
 
 How = tuple[Any, int, bool]
@@ -86,7 +98,7 @@ def _run_anew(
     entries, values, found, views = bind(kernel, inputs, outputs)
     where = place(device, found)
     on_cuda = where.startswith("cuda")
-    classes = tuple(map(alignment_class, views)) if on_cuda else None
+    classes = tuple([alignment_class(view) for view in views]) if on_cuda else None
     options, captures = options_now(), kernel.capture_key()
     key = (entries, len(grid), tiled, where, options.number, classes, captures)
     compiled = _form_of(kernel, key, block_dim)
@@ -180,6 +192,7 @@ class Launch:
         if kept is not kernel.cache.known or not still_holds(known, kernel) or not known[-1].run(known, stream):
             split, before = self._first_output, kernel.cache.known
             inputs, outputs = self._params[:split], self._params[split:]
+            kernel.cache.misses = 0  # it will come again
             _run(kernel, self._dim, inputs, outputs, device, block_dim, tiled, stream)
             found = read(kernel, self._dim, inputs, outputs, device, block_dim, tiled)
             self._read = (found, before) if found is not None and type(found[-1]) is Warm else _UNREAD

@@ -11,7 +11,8 @@ from pathlib import Path
 from tilekit.builtins.grid import dimensions
 from tilekit.codegen.architectures import arch_name, shared_limit
 from tilekit.codegen.cpu import ENTRY
-from tilekit.codegen.gemm import Plan, plans_of
+from tilekit.codegen.gemm import plans_of
+from tilekit.codegen.gemm_plan import Plan
 from tilekit.codegen.placed import Placed, placed_tiles
 from tilekit.codegen.shared_memory import check_shared_memory
 from tilekit.codegen.target import ArrayClass, Target

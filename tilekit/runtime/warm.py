@@ -20,11 +20,12 @@ from tilekit.runtime.placement import name_of
 
 MOST = 512
 """Launches that one kernel keeps."""
-_SEEN, _ALWAYS_LONG = object(), object()
-"""What is kept of a launch that was seen once, and of one that has no quick way."""
+_ALWAYS_LONG = object()
+"""What is kept of a launch that has no quick way."""
 
-Again = Callable[[Sequence[int], Sequence[Any], Any], None]
-"""Launches once more, with the addresses of the arrays, the numbers as they are packed, and a stream or None."""
+Again = Callable[[Sequence[int], Sequence[Any], Any], bool]
+"""Launches once more, with the addresses of the arrays, the numbers as they are packed, and a stream or None; or says
+False, for the long way."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Warm:
             self._mark = sys.modules["torch"].autograd.graph.increment_version
 
     def run(self, reading: Reading, stream: Any) -> bool:
-        """Launch; False where the kernel or a number is not what it was, and nothing has been done."""
+        """Launch; False where the kernel or something else is not what it was, and nothing has been done."""
         if self._forms is not None and self._forms.current() is not self._compiled:
             return False
         _, arguments, pointers, numbers, _ = reading
@@ -76,7 +77,8 @@ class Warm:
                 numbers = tuple(map(number_of, numbers, self._dtypes))
             except KernelTypeError:
                 return False
-        self._again(pointers, numbers, stream)
+        if not self._again(pointers, numbers, stream):
+            return False
         for position in self._marked:
             self._mark(arguments[position])
         return True
@@ -175,11 +177,14 @@ def remember(
     known = kernel.cache.known
     if warm is _ALWAYS_LONG:
         return
-    if warm is None:
-        if len(known) >= MOST:
-            known.clear()
-        known[key] = _SEEN
+    seen, number = kernel.cache.seen, hash(key)
+    if number not in seen:  # not the key: what lives on costs the garbage collector time
+        if len(seen) >= MOST:
+            seen.clear()
+        seen.add(number)
         return
+    if len(known) >= MOST:
+        known.clear()
     places, numbers, kinds = _places(kernel, arguments)
     libraries = {library_of.get(kind) for kind in kinds.values()}
     like = Like(values, places, numbers, grid, points, tuple(libraries))

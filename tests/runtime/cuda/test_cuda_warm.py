@@ -15,7 +15,7 @@ import tilekit as tk
 from tests.nvrtc import needs_nvrtc
 from tests.runtime.cuda.fake_driver import FakeLibrary, fake as fake
 from tilekit.errors import DeviceError, KernelAssertionError, KernelTypeError
-from tilekit.runtime import arrays
+from tilekit.runtime import arrays, launch
 from tilekit.runtime.cuda import streams
 from tilekit.runtime.cuda.devices import device
 from tilekit.runtime.warm import Warm
@@ -151,10 +151,12 @@ def test_arrays_of_two_libraries_are_ordered_every_time(fake: FakeLibrary, monke
     monkeypatch.setitem(arrays.library_of, Other, "warp")
     warps = [90]
     monkeypatch.setitem(streams.CURRENT, "warp", lambda ordinal: warps[0])
-    for current in (90, 90, 90, 70, 70, 91):
+    for current in (90, 90, 90, 70, 70, 91, 70):
         warps[0] = current
         fake.names()
         go(Other(matrix().array), matrix())
+        if current == 70:
+            assert is_warm()
         assert fake.names().count("cuStreamWaitEvent") == (0 if current == 70 else 2)
         assert fake.launches[-1].stream == 70
 
@@ -229,3 +231,29 @@ def test_threads_do_not_mix_their_arguments(fake: FakeLibrary) -> None:
     for thread in threads:
         thread.join()
     assert not wrong and is_warm()
+
+
+def described(launched: Any) -> tuple[Any, ...]:
+    how = (launched.grid, launched.block, launched.shared, launched.stream, launched.function, launched.context)
+    return launched.arguments[:200], *how
+
+
+def test_the_quick_way_is_the_long_way(fake: FakeLibrary, stream: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches of few kinds in random order, each of them both ways."""
+    random = np.random.default_rng(0)
+    pool = [matrix(rows, shift, ordinal) for rows in (4, 7) for shift in (0, 1) for ordinal in (0, 1)]
+    pool += [Memory(memory.array[::-1], memory.device.id) for memory in pool[:2]]
+    real = launch.read
+    for step in range(400):
+        ordinal = int(random.integers(2))
+        mine = [memory for memory in pool if memory.device.id == ordinal]
+        a, out = (mine[int(index)] for index in random.integers(len(mine), size=2))
+        numbers: dict[str, Any] = {"factor": float(random.normal()), "n": int(random.integers(-5, 5))}
+        options = [{}, {"stream": step}, {"device": f"cuda:{ordinal}"}][int(random.integers(3))]
+        stream[:] = [int(number) for number in random.integers(1, 99, size=2)]
+        for reader in (real, lambda *given: None):
+            monkeypatch.setattr(launch, "read", reader)
+            go(a, out, **numbers, **options)
+        ways = [described(launched) for launched in fake.launches[-2:]]
+        assert ways[0] == ways[1]
+    assert sum(type(found) is Warm for found in scaled.cache.known.values()) > 20

@@ -128,19 +128,21 @@ class CudaKernel:
         return -(-points // self._threads) if self._single else points
 
     def again(self, like: Like) -> Again | None:
-        """Launches that differ in addresses and numbers; None where the arrays are from several libraries, whose
-        streams would have to be compared."""
-        library = like.libraries[0]
-        if library is None or len(like.libraries) > 1:
+        """Launches that differ in addresses and numbers; they leave to the long way those of arrays from several
+        libraries whose streams differ."""
+        libraries = [library for library in like.libraries if library is not None]
+        if len(libraries) < len(like.libraries):
             return None
-        current = current_of(library)
+        current = current_of(libraries)
         if not self._watched:
             fill = partial(self._fill, like.values, like.grid, self._blocks(like.grid, like.points), 0)
             return Prepared(self, fill, like, current).launch
 
-        def launch(pointers: Sequence[int], numbers: Sequence[Any], stream: Any) -> None:
+        def launch(pointers: Sequence[int], numbers: Sequence[Any], stream: Any) -> bool:
             chosen = current(self.device.ordinal) if stream is None else stream
-            self.run(like.with_others(pointers, numbers), like.grid, like.points, (), chosen)
+            if chosen is not None:
+                self.run(like.with_others(pointers, numbers), like.grid, like.points, (), chosen)
+            return chosen is not None
 
         return launch
 

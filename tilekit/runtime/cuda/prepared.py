@@ -30,7 +30,7 @@ class Prepared:
         kernel: CudaKernel,
         fill: Callable[[Slot], None],
         like: Like,
-        current: Callable[[int], int],
+        current: Callable[[int], int | None],
     ) -> None:
         """``fill`` writes the whole description into a slot, and ``current`` gives the stream of a device."""
         first = (ARGUMENTS + LAUNCH_BYTES) // _WORD
@@ -47,9 +47,12 @@ class Prepared:
         functions = kernel.device.driver.functions
         self._launch, self._context_of = functions["cuLaunchKernelEx"], functions["cuCtxGetCurrent"]
 
-    def launch(self, pointers: Sequence[int], numbers: Sequence[Any], stream: Any) -> None:
-        """Launch; raises as :meth:`CudaKernel.run`."""
+    def launch(self, pointers: Sequence[int], numbers: Sequence[Any], stream: Any) -> bool:
+        """Launch, unless no stream is given and there are several; raises as :meth:`CudaKernel.run`."""
         device = self._device
+        chosen = self._current(device.ordinal) if stream is None else handle_of(stream)
+        if chosen is None:
+            return False
         if device.reporting:
             report_earlier(device)
         try:
@@ -59,7 +62,7 @@ class Prepared:
             self._fill(slot)
         try:
             words = slot.words
-            words[STREAM] = self._current(device.ordinal) if stream is None else handle_of(stream)
+            words[STREAM] = chosen
             for place, pointer in zip(self._places, pointers, strict=True):
                 words[place] = pointer
             if numbers:
@@ -75,6 +78,7 @@ class Prepared:
         if code:
             raise failures.of_launch(self._kernel, code)
         device.recent.append(self._kernel)
+        return True
 
     def _put(self, slot: Slot, numbers: Sequence[Any]) -> None:
         try:

@@ -69,16 +69,24 @@ def _of_torch(ordinal: int) -> int:
     return found
 
 
-def current_of(library: str) -> Callable[[int], int]:
-    """What gives a library's current stream on a device.
+def current_of(libraries: Sequence[str]) -> Callable[[int], int | None]:
+    """What gives the current stream of libraries on a device; None where they differ.
 
     For PyTorch it is what PyTorch's own generated code and Triton call; the public way makes a Stream, which takes ten
     times as long, and is taken where the other is missing.
     """
-    if library == "torch":
+    ways = [CURRENT[library] for library in libraries]
+    if "torch" in libraries:
         core = getattr(sys.modules["torch"], "_C", None)
-        return getattr(core, "_cuda_getCurrentRawStream", _of_torch)
-    return CURRENT[library]
+        ways[libraries.index("torch")] = getattr(core, "_cuda_getCurrentRawStream", _of_torch)
+    if len(ways) == 1:
+        return ways[0]
+
+    def current(ordinal: int) -> int | None:
+        first, *others = [way(ordinal) for way in ways]
+        return first if all(other == first for other in others) else None
+
+    return current
 
 
 def _of_cupy(ordinal: int) -> int:

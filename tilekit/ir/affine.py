@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import gcd
 from typing import Any
 
 from tilekit.ir.core import Block, Const, Op, Value, walk
@@ -25,6 +26,16 @@ class Affine:
     def factor(self, value: Value) -> int:
         """How much a step of ``value`` adds."""
         return self.terms.get(value, 0)
+
+    @property
+    def divisor(self) -> int:
+        """The greatest number that is known to divide the sum, whatever the values; 0 for a sum that is always zero."""
+        return gcd(self.constant, *self.terms.values())
+
+    def replace(self, value: Value, other: Affine) -> Affine:
+        """The sum where ``value`` is ``other``."""
+        rest = {item: by for item, by in self.terms.items() if item is not value}
+        return Affine(self.constant, rest) + other * self.factor(value)
 
     def __add__(self, other: Any) -> Affine:
         other = _as_affine(other)

@@ -1,0 +1,86 @@
+"""The CUDA code of products: sums stay in registers from zeros to the store, and tensor cores multiply."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tilekit as tk
+from tests.native.mma_source import counted, instructions, main_loop, needs_nvdisasm
+from tests.nvrtc import needs_nvrtc
+from tilekit.runtime.program import Compiled, compile_kernel
+
+Epilogue = Callable[[Any], Any]
+
+
+def kernel(tile: tuple[int, int, int], dtype: Any, out: Any, precision: str = "default", after: Epilogue = lambda t: t):
+    m, n, k = tile
+    total = tk.float64 if dtype is tk.float64 else tk.float32
+
+    @tk.kernel
+    def gemm(a: tk.array2d[dtype], b: tk.array2d[dtype], c: tk.array2d[out], steps: int):
+        i, j = tk.tid()
+        acc = tk.tile_zeros(shape=(m, n), dtype=total)
+        for s in range(steps):
+            x = tk.tile_load(a, shape=(m, k), offset=(i * m, s * k))
+            y = tk.tile_load(b, shape=(k, n), offset=(s * k, j * n))
+            tk.tile_matmul(x, y, acc, precision=precision)
+        tk.tile_store(c, tk.tile_astype(after(acc), out), offset=(i * m, j * n))
+
+    return gemm
+
+
+def compiled(*given: Any, arch: str = "90a", **more: Any) -> Compiled:
+    return compile_kernel(kernel(*given, **more), device="cuda", arch=arch)
+
+
+def test_a_loop_is_zeros_a_ring_and_a_store() -> None:
+    source = compiled((128, 128, 32), tk.float16, tk.float32).source
+    body = source[source.index("TK_FN bool run_block") : source.index("return true;")]
+    assert re.findall(r"tk::(multiply_ring|store_fragment|load|gemm|store)<", body) == [
+        "multiply_ring",
+        "store_fragment",
+    ]
+    assert "store_fragment<tk::MmaLayout<128, 128, 2, 2>, 0, 1, true>" in body  # 16 bytes at once
+    assert "tk::f32 r0[128];" in body
+    assert "for (tk::i32" not in body  # the loop is in the ring
+
+
+KINDS = [
+    (tk.float16, tk.float16, "default", "HMMA.16816.F32", (128, 128, 32)),
+    (tk.bfloat16, tk.float32, "default", "HMMA.16816.F32.BF16", (128, 128, 32)),
+    (tk.float32, tk.float32, "tf32", "HMMA.1688.F32.TF32", (128, 128, 16)),
+    (tk.float64, tk.float64, "default", "DMMA", (64, 64, 16)),
+    (tk.float32, tk.float32, "default", "FFMA", (128, 128, 16)),
+]
+
+
+def scaled(t: Any) -> Any:
+    return tk.tile_map(lambda x: tk.max(x * 0.5 + 1.0, 0.0), t)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ["80", "90a"])
+@pytest.mark.parametrize(("dtype", "out", "precision", "opcode", "tile"), KINDS, ids=str)
+def test_it_compiles_without_spills(
+    dtype: Any, out: Any, precision: str, opcode: str, tile: tuple[int, int, int], arch: str
+) -> None:
+    found = compiled(tile, dtype, out, precision, scaled, arch=arch)
+    assert (found.plans[0].backend, found.spilled_bytes, found.local_bytes) == ("mma", 0, 0)
+    assert found.shared_bytes == found.plans[0].shared
+
+
+@needs_nvrtc
+@needs_nvdisasm
+@pytest.mark.parametrize(("dtype", "out", "precision", "opcode", "tile"), KINDS, ids=str)
+def test_the_loop_multiplies_in_registers(
+    dtype: Any, out: Any, precision: str, opcode: str, tile: tuple[int, int, int]
+) -> None:
+    ops = instructions(compiled(tile, dtype, out, precision, scaled).cubin)
+    loop = main_loop(ops, opcode)
+    assert sum(op.startswith(opcode) for op in loop) >= 16
+    assert not {"STL", "LDL", "STS"} & counted(loop).keys()
+    assert not {"STL", "LDL", "STS"} & counted(ops).keys()  # nor does the epilogue go through shared memory

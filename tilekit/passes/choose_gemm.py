@@ -1,0 +1,257 @@
+"""Choose the code of each matrix product on a GPU, and make one op of each loop that is computed as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from math import gcd
+from typing import Any
+
+from tilekit.builtins.gemm_loop import Iteration, Walk, gemm_loop
+from tilekit.builtins.matmul import gemm_tiles
+from tilekit.codegen.architectures import shared_limit
+from tilekit.codegen.gemm import product_of
+from tilekit.codegen.gemm_plan import OLDEST_TENSOR_CORES, Plan, Product, Situation, Source, plan
+from tilekit.codegen.gemm_tiles import architecture
+from tilekit.codegen.orders import PACK_BYTES
+from tilekit.codegen.target import ArrayClass, Target
+from tilekit.config import config
+from tilekit.errors import TilekitError
+from tilekit.ir.affine import affine_of, definitions
+from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, make_op, map_operand, walk
+from tilekit.ir.types import TileType, uint8
+from tilekit.ir.views import ViewMap
+from tilekit.passes import find_gemm_loops as found
+from tilekit.passes.activity import carried_params
+from tilekit.passes.assign_layouts import assign_layouts
+from tilekit.passes.assign_storage import assign_storage
+from tilekit.passes.roll_products import roll_products
+
+
+def serve_products(fn: Function, target: Target) -> Function:
+    """:func:`choose_gemm`, again with less where the rings of loops do not fit beside the other tiles."""
+    fn = prepare_products(fn, target)
+    made, limit = choose_gemm(fn, target), shared_limit(target.arch)
+    rings = [op.attrs["plan"].shared for op in walk(made.body) if op.builtin.scratch]
+    if rings and limit is not None:
+        size = assign_storage(made, assign_layouts(made, target)).size
+        if size > limit:
+            return choose_gemm(fn, target, size - max(rings))
+    return made
+
+
+def choose_gemm(fn: Function, target: Target, shared: int = 0) -> Function:
+    """The function with a plan on each matrix product; loops that tensor cores serve are one op each.
+
+    Args:
+        fn: With lanes formed.
+        target: A GPU, with the threads of its blocks.
+        shared: Bytes of shared memory that the block needs for other things.
+
+    Raises:
+        CompileError: the options demand code that cannot serve a product.
+    """
+    chooser = _Chooser(fn, target, shared)
+    replaced = chooser.replacements()
+    return fn.with_body(_with_ops(fn.body, replaced)) if replaced else fn
+
+
+def prepare_products(fn: Function, target: Target) -> Function:
+    """The function with the products that are written out as loops, where tensor cores may serve them."""
+    if config.gemm == "scalar" or architecture(target.arch) < OLDEST_TENSOR_CORES:
+        return fn
+    return roll_products(fn)
+
+
+def threads_of_products(fn: Function, target: Target) -> int | None:
+    """The threads that suit the largest product that tensor cores serve; None where there is none."""
+    fn = prepare_products(fn, target)
+    plans = _Chooser(fn, replace(target, threads=0), 0).loop_plans().values()
+    served = [made for made in plans if made.threads]
+    return max(served, key=lambda made: made.m * made.n * made.k).threads if served else None
+
+
+class _Chooser:
+    def __init__(self, fn: Function, target: Target, shared: int) -> None:
+        self.fn = fn
+        self.target = target
+        self.shared = shared
+        self.defined = definitions(fn.body)
+        self.names = {value: name for name, value in fn.params.items()}
+
+    def loop_plans(self) -> dict[Op, Plan]:
+        """The plan of each product that a loop accumulates and does nothing else."""
+        loops = (loop for loop in found.find_gemm_loops(self.fn) if loop.whole)
+        return {product.op: self._plan(loop.loop, product) for loop in loops for product in loop.products}
+
+    def replacements(self) -> dict[Op, tuple[Op, ...]]:
+        plans = self.loop_plans()
+        replaced: dict[Op, tuple[Op, ...]] = {}
+        for loop in found.find_gemm_loops(self.fn):
+            made = [plans.get(product.op) for product in loop.products]
+            if all(p is not None and p.ring is not None for p in made):
+                ops = [_whole(loop.loop, p, made_plan) for p, made_plan in zip(loop.products, made, strict=True)]
+                replaced[loop.loop] = tuple(op for some in ops for op in some)
+        inside = {op for loop in replaced for block in loop.blocks for op in walk(block)}
+        for op in walk(self.fn.body):
+            if op.builtin.contraction and op not in inside:
+                alone = self._alone(op, plans.get(op))
+                builtin = gemm_tiles if alone.backend == "mma" else op.builtin
+                replaced[op] = (op.with_(builtin=builtin, attrs={**op.attrs, "plan": alone}),)
+        return replaced
+
+    def _alone(self, op: Op, tried: Plan | None) -> Plan:
+        """The plan of a product of tiles in shared memory."""
+        if tried is not None and tried.backend == "scalar":
+            return tried
+        product = product_of(op)
+        a, b = (replace(getattr(product, name), map=self._map(op.operands[name])) for name in "ab")
+        return _located(replace(product, a=a, b=b), self._situation(), op)
+
+    def _map(self, value: Any) -> ViewMap:
+        """Where the elements of a tile lie in its base."""
+        view = self.defined.get(value)
+        if view is None or not view.builtin.view:
+            return ViewMap.identity(_tile(value).shape)
+        map: ViewMap = view.attrs["map"]
+        known = view.operands.get("offset") is None and not self._is_view(next(view.inputs()))
+        return map if known else ViewMap(map.shape, map.strides, 1)  # at no multiple of 16 bytes that is known
+
+    def _is_view(self, value: Value) -> bool:
+        source = self.defined.get(value)
+        return source is not None and source.builtin.view
+
+    def _situation(self) -> Situation:
+        threads = self.target.threads or None
+        return Situation(self.target.arch, threads, self.shared, config.gemm, config.require_gemm)
+
+    def _plan(self, loop: Op, product: found.Product) -> Plan:
+        op = product.op
+        step, k = _known(loop.operands["step"]), _tile(op.operands["a"]).shape[1]
+        joined = all(load.k_step * step == k for load in (product.a, product.b))
+        made = self._planned(loop, product, joined)
+        ring = made.ring
+        packed = [factor for factor in (made.a, made.b) if ring and factor and factor.packed]
+        if joined and ring and any(ring.k * factor.dtype.itemsize % PACK_BYTES for factor in packed):
+            made = self._planned(loop, product, False)
+        return made
+
+    def _planned(self, loop: Op, product: found.Product, joined: bool) -> Plan:
+        op = product.op
+        made = product_of(op)
+        a = replace(made.a, source=self._source(loop, product.a, 1, joined))
+        b = replace(made.b, source=self._source(loop, product.b, 0, joined))
+        return _located(replace(made, a=a, b=b, joined=joined), self._situation(), op)
+
+    def _source(self, loop: Op, load: found.Load, k_axis: int, joined: bool) -> Source:
+        array = load.op.operands[load.op.builtin.reads[0]]
+        known = self.target.arrays.get(self.names.get(array, ""))  # type: ignore[arg-type]
+        ndim = len(load.offset)
+        known = known or ArrayClass(-1, False, (False,) * ndim, True)
+        across = 1 - load.k_axis
+        axes = (across, load.k_axis) if k_axis == 1 else (load.k_axis, across)
+        return Source(known, axes, self._multiple(loop, load, known.unit_axis, joined))
+
+    def _multiple(self, loop: Op, load: found.Load, axis: int, joined: bool) -> int:
+        """What divides the offsets of a load along an axis: of the first, and where steps are the loop's, of all."""
+        if axis < 0:
+            return 1
+        index = loop.blocks[0].params[0]
+        first = load.offset[axis].replace(index, affine_of(loop.operands["start"], self.defined))
+        step = affine_of(loop.operands["step"], self.defined) * load.offset[axis].factor(index)
+        return first.divisor if joined else gcd(first.divisor, step.divisor)
+
+
+def _whole(loop: Op, product: found.Product, made: Plan | None) -> Iterator[Op]:
+    """A product's loop as one op, after what computes its first offsets."""
+    assert made is not None
+    (body,) = loop.blocks
+    offsets: list[Any] = []
+    for load in (product.a, product.b):
+        offset = load.op.operands["offset"]
+        ops, swap = copied(body, leaves(offset), {body.params[0]: loop.operands["start"]})
+        yield from ops
+        offsets.append(map_operand(offset, swap))
+    arrays = [load.op.operands[load.op.builtin.reads[0]] for load in (product.a, product.b)]
+    iteration, captured = _iteration(loop, product)
+    operands = {
+        "a": arrays[0],
+        "b": arrays[1],
+        "a_offset": offsets[0],
+        "b_offset": offsets[1],
+        **{name: loop.operands[name] for name in ("start", "stop", "step")},
+        "init": loop.operands["init"][product.carry],  # type: ignore[index]
+        "alpha": product.op.operands["alpha"],
+        "captured": captured,
+    }
+    walks = tuple(Walk(1 - load.k_axis, load.k_axis, load.k_step) for load in (product.a, product.b))
+    attrs = {"plan": made, "walks": walks, "joined": bool(made.product and made.product.joined), "iteration": iteration}
+    scratch = Value(TileType(uint8, (made.shared,)))
+    results = (loop.results[product.carry], scratch)
+    yield make_op(gemm_loop, operands, attrs, results, (), product.op.location)
+
+
+def _iteration(loop: Op, product: found.Product) -> tuple[Iteration, tuple[Value, ...]]:
+    """An iteration as a block of its own, and the values outside the loop that are its last parameters."""
+    (body,) = loop.blocks
+    own = (body.params[0], carried_params(loop, body)[product.carry])
+    needed = _needed(body, product.op.results)
+    inside = {result for op in needed for result in op.results}
+    outer = dict.fromkeys(value for op in needed for value in op.inputs() if value not in inside and value not in own)
+    params = {value: Value(value.type) for value in (*own, *outer)}
+    ops, swap = copied(body, product.op.results, params)
+    return Iteration(Block(tuple(params.values()), tuple(ops), (swap(product.op.results[0]),))), tuple(outer)
+
+
+def _needed(body: Block, wanted: Iterable[Value]) -> list[Op]:
+    """The ops of a block that its values come from."""
+    values = set(wanted)
+    needed = []
+    for op in reversed(body.ops):
+        if not values.isdisjoint(op.results):
+            needed.append(op)
+            values.update(op.inputs())
+    return needed[::-1]
+
+
+def copied(body: Block, wanted: Iterable[Value], replaced: Mapping[Any, Any]) -> tuple[list[Op], Callable[[Any], Any]]:
+    """Copies of the ops of a block that some of its values come from, and what stands for each value there."""
+    new = dict(replaced)
+
+    def swap(item: Any) -> Any:
+        return new.get(item, item)
+
+    ops = []
+    for op in _needed(body, wanted):
+        operands = {name: map_operand(operand, swap) for name, operand in op.operands.items()}
+        new.update((result, Value(result.type, result.hint)) for result in op.results)
+        ops.append(op.with_(operands=operands, results=tuple(map(swap, op.results))))
+    return ops, swap
+
+
+def _with_ops(block: Block, replaced: Mapping[Op, tuple[Op, ...]]) -> Block:
+    ops: list[Op] = []
+    for op in block.ops:
+        if op in replaced:
+            ops += replaced[op]
+        else:
+            ops.append(op.with_(blocks=tuple(_with_ops(inner, replaced) for inner in op.blocks)) if op.blocks else op)
+    return Block(block.params, tuple(ops), block.results)
+
+
+def _located(product: Product, situation: Situation, op: Op) -> Plan:
+    try:
+        return replace(plan(product, situation), location=op.location)
+    except TilekitError as error:
+        raise error.at(op.location) from None
+
+
+def _tile(value: Any) -> TileType:
+    type = value.type
+    assert isinstance(type, TileType)
+    return type
+
+
+def _known(operand: Any) -> int:
+    """A constant; 0 where it is not known."""
+    return int(operand.value) if isinstance(operand, Const) else 0
