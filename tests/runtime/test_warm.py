@@ -185,6 +185,16 @@ def test_devices_of_every_spelling(long_way: list[str]) -> None:
         tk.launch(scaled, dim=8, inputs=[a, 8, out], device=Device())
 
 
+def test_launches_without_a_quick_way_are_looked_into_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+    real = warm._places
+    monkeypatch.setattr(warm, "_places", lambda *given: (looks.append(1), real(*given))[1])
+    a, out = floats(), floats()
+    for _ in range(5):
+        tk.launch(scaled, dim=8, inputs=[a, 8, out], device="interpret")
+    assert len(looks) == 1 and out.tolist() == (2 * a).tolist()
+
+
 def test_forms_that_are_cleared(long_way: list[str]) -> None:
     warmed(scaled, floats(), 8, floats())
     scaled.cache.clear()

@@ -137,7 +137,7 @@ def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bo
 
 
 class Pace:
-    """How long blocks take in launches over arrays of the same shapes and strides, as far as that is known."""
+    """How long blocks take in launches that are alike, as far as that is known."""
 
     __slots__ = ("block",)
 
@@ -162,6 +162,8 @@ class CpuKernel:
         self.written = written_positions(generated.function)
         """Which of its arrays it may write."""
         self._prints = any(site.render is not None for site in generated.sites)
+        self._pace = Pace()
+        """Of launches that differ from each other, where one says what the next may take."""
 
     def run(self, values: Sequence[Any], grid: tuple[int, ...], blocks: int) -> None:
         """Run ``blocks`` blocks over ``grid``; ``values`` are pointers, shapes, strides and numbers in order."""
@@ -172,9 +174,9 @@ class CpuKernel:
             # Printing may launch other kernels on this thread. Such blocks run in order, so one arena is enough.
             memory = _new_arena(self.generated.arena)
             with faults.reporting(self.generated.sites) as (report, fault):
-                self._run(self._packed(grid, report, values), blocks, grid, fault, lambda size: memory, Pace())
+                self._run(self._packed(grid, report, values), blocks, grid, fault, lambda size: memory, self._pace)
         else:
-            self._run(self._packed(grid, 0, values), blocks, grid, faults.current(), _arena, Pace())
+            self._run(self._packed(grid, 0, values), blocks, grid, faults.current(), _arena, self._pace)
 
     def _blocks(self, grid: tuple[int, ...], points: int) -> int:
         return whole_blocks(self.generated.function.name, grid, points, self.block_dim) if self._gathers else points
