@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,6 +102,11 @@ def _elsewhere(here: str, others: str) -> KernelValueError:
     )
 
 
+def _no_list(kernel: Kernel, name: str, given: Any) -> KernelTypeError:
+    what = f"{name} of kernel {kernel.key!r} must be a list or tuple of arguments"
+    return KernelTypeError(f"{what}, got {describe(given)}; write {name}=[...]")
+
+
 def _given(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
     """All arguments, as many as the kernel has parameters."""
     try:
@@ -109,9 +114,10 @@ def _given(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> lis
         len(inputs)
     except TypeError:
         name, wrong = ("outputs", outputs) if isinstance(inputs, Sequence) else ("inputs", inputs)
-        raise KernelTypeError(
-            f"{name} of kernel {kernel.key!r} must be a list or tuple of arguments, got {describe(wrong)}"
-        ) from None
+        raise _no_list(kernel, name, wrong) from None
+    for name, entries in (("inputs", inputs), ("outputs", outputs)):
+        if isinstance(entries, Mapping) or (_is_array(entries) and len(given) != len(kernel.parameters)):
+            raise _no_list(kernel, name, entries)
     if len(given) != len(kernel.parameters):
         raise KernelTypeError(
             f"kernel {kernel.key!r} takes {len(kernel.parameters)} arguments ({', '.join(kernel.parameters)}), "
