@@ -84,3 +84,56 @@ def test_the_loop_multiplies_in_registers(
     assert sum(op.startswith(opcode) for op in loop) >= 16
     assert not {"STL", "LDL", "STS"} & counted(loop).keys()
     assert not {"STL", "LDL", "STS"} & counted(ops).keys()  # nor does the epilogue go through shared memory
+
+
+@tk.kernel
+def added(a: tk.array2d[tk.float16], b: tk.array2d[tk.float16], d: tk.array2d[float], c: tk.array2d[float], n: int):
+    i, j = tk.tid()
+    acc = tk.tile_zeros(shape=(64, 64), dtype=float)
+    for s in range(n):
+        x = tk.tile_load(a, shape=(64, 32), offset=(i * 64, s * 32))
+        tk.tile_matmul(x, tk.tile_load(b, shape=(32, 64), offset=(s * 32, j * 64)), acc)
+    bias = tk.tile_load(d, shape=(64, 64), offset=(i * 64, j * 64))
+    tk.tile_store(c, acc + bias, offset=(i * 64, j * 64))
+
+
+@tk.kernel
+def overwritten(a: tk.array2d[tk.float16], b: tk.array2d[tk.float16], c: tk.array2d[float], n: int):
+    i, j = tk.tid()
+    bias = tk.tile_load(c, shape=(64, 64), offset=(i * 64, j * 64))
+    tk.tile_store(c, tk.tile_zeros(shape=(64, 64), dtype=float), offset=(i * 64, j * 64))
+    acc = tk.tile_zeros(shape=(64, 64), dtype=float)
+    for s in range(n):
+        x = tk.tile_load(a, shape=(64, 32), offset=(i * 64, s * 32))
+        tk.tile_matmul(x, tk.tile_load(b, shape=(32, 64), offset=(s * 32, j * 64)), acc)
+    tk.tile_store(c, acc + bias, offset=(i * 64, j * 64))
+
+
+@pytest.mark.parametrize(("kernel", "deferred"), [(added, True), (overwritten, False)], ids=["added", "overwritten"])
+def test_a_tile_that_is_added_is_read_where_it_is_used(kernel: tk.Kernel, deferred: bool) -> None:
+    source = compile_kernel(kernel, device="cuda", arch="90a").source
+    assert ("tk::element_of<tk::f32>(plane" in source) == deferred
+    assert ("tk::load_fragment<tk::MmaLayout<64, 64, 1, 2>, 0, 1>" in source) != deferred
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("kernel", [added, overwritten], ids=["added", "overwritten"])
+def test_an_added_tile_fits_the_registers(kernel: tk.Kernel) -> None:
+    assert compile_kernel(kernel, device="cuda", arch="90a").local_bytes == 0
+
+
+def test_an_attention_multiplies_what_it_has_computed() -> None:
+    @tk.kernel
+    def attention(q: tk.array2d[tk.float16], k: tk.array2d[tk.float16], v: tk.array2d[tk.float16], n: int):
+        x = tk.tile_load(q, shape=(32, 64))
+        acc = tk.tile_zeros(shape=(32, 64), dtype=float)
+        for s in range(n):
+            y = tk.tile_load(k, shape=(48, 64), offset=(s * 48, 0))
+            p = tk.tile_map(lambda t: t * 0.125, tk.tile_matmul(x, y.T))
+            tk.tile_matmul(p, tk.tile_load(v, shape=(48, 64), offset=(s * 48, 0)), acc)
+        tk.tile_store(q, tk.tile_astype(acc, tk.float16))
+
+    found = compile_kernel(attention, device="cuda", arch="90a")
+    assert [plan.backend for plan in found.plans] == ["mma", "mma"]
+    assert found.source.count("tk::multiply<tk::Tensor16<tk::f16>") == 2
+    assert "tk::gemm<" not in found.source

@@ -88,3 +88,60 @@ def test_what_was_launched_before_goes_on(module):
     assert launched(module.kernel) == [-4.0, -4.0]
     change(module, SOURCE.replace("range(3)", "range(2)"))
     assert launched(module.kernel) == [-4.0, -4.0]
+
+
+RELOADED = '''"""A module without kernels."""
+
+
+def scaled(x, by=FACTOR):
+    return x * by + OFFSET
+
+
+class Rule:
+    def apply(self, x):
+        return x - OFFSET
+
+
+rule = Rule()
+'''
+
+
+def reloaded(path, factor, offset):
+    path.write_text(RELOADED.replace("FACTOR", str(factor)).replace("OFFSET", str(offset)))
+    os.utime(path, (factor * 100, factor * 100))  # file systems may count seconds
+    spec = importlib.util.spec_from_file_location("helpers_that_change", path)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def test_functions_that_are_replaced_in_place(tmp_path):
+    """As IPython's autoreload does for names that were imported from a module which was edited."""
+    path = tmp_path / "helpers_that_change.py"
+    module = reloaded(path, 2.0, 0.25)
+    scaled, rule = module.scaled, module.rule
+
+    @tk.kernel
+    def by_function(out: tk.array1d[float]):
+        out[tk.tid()] = scaled(1.0)
+
+    @tk.kernel
+    def by_method(out: tk.array1d[float]):
+        out[tk.tid()] = rule.apply(1.0)
+
+    def found(kernel, device):
+        out = np.zeros(4, np.float32)
+        for _ in range(4):  # warm as well
+            tk.launch(kernel, dim=4, inputs=[out], device=device)
+        return out[0]
+
+    def results():
+        return [found(kernel, device) for kernel in (by_function, by_method) for device in ("cpu", "interpret")]
+
+    assert results() == [2.25, 2.25, 0.75, 0.75]
+    again = reloaded(path, 3.0, 0.5)
+    for old, new in ((scaled, again.scaled), (module.Rule.apply, again.Rule.apply)):
+        old.__code__, old.__defaults__ = new.__code__, new.__defaults__
+    assert results() == [3.5, 3.5, 0.5, 0.5]
+    scaled.__defaults__ = (5.0,)
+    assert results() == [5.5, 5.5, 0.5, 0.5]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -82,7 +83,21 @@ def gaps(a, b, acc, row, column, size):
         tk.tile_matmul(x, tk.tile_load(b, shape=(K, N), offset=(k, column)), acc)
 
 
-BODIES = [plain, in_elements, transposed, downwards, gaps]
+def stepping(a, b, acc, row, column, size):
+    by = size // 4
+    scale = float(by)
+    for k in range(size // 8, size, by):
+        x = tk.tile_load(a, shape=(M, K), offset=(row, k * 2 - 20))
+        tk.tile_matmul(x, tk.tile_load(b, shape=(K, N), offset=(k * 2 - 20, column)), acc, alpha=scale)
+
+
+def changing(a, b, acc, row, column, size):
+    for k in range(0, size, K):
+        x = tk.tile_load(a, shape=(M, K), offset=(row, k))
+        tk.tile_matmul(x, tk.tile_load(b, shape=(K, N), offset=(k, column)), acc, alpha=float(k))
+
+
+BODIES = [plain, in_elements, transposed, downwards, gaps, stepping]
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
@@ -92,7 +107,7 @@ def test_a_loop_over_k_is_one_op(body: Callable[..., None]) -> None:
     plan = op.attrs["plan"]
     assert (plan.backend, plan.m, plan.n, plan.k) == ("mma", M, N, K)
     assert plan.threads == target.threads
-    assert op.attrs["joined"] == (body not in (downwards, gaps))
+    assert op.attrs["joined"] == (body not in (downwards, gaps, stepping))
     assert not any(inner.builtin.contraction for inner in walk(fn.body))
     (made,) = plans_of(fn, target)
     assert made is plan
@@ -123,6 +138,12 @@ def assert_same(kernel: Kernel, shapes: Any, dtype: Any) -> None:
             interpret(fn, {"a": held, "b": b, "out": out, "size": np.int32(64)}, Machine(block, (3, 2), 128))
         results.append(out)
     assert np.array_equal(*results)
+
+
+def test_a_factor_that_changes_stays_in_the_loop() -> None:
+    (op,) = gemm_loops(lowered(product(changing))[0])
+    assert op.operands["stop"].value == 1
+    assert_same(product(changing), ((83, 70), (70, 90)), np.float16)
 
 
 def sixteen_bytes(body: Callable[..., None], dtype: Any = tk.float16) -> list[bool]:
@@ -305,3 +326,19 @@ def test_a_ring_leaves_room_for_other_tiles() -> None:
     assert 216 * 512 * 2 < storage.size <= 232448
     (alone,) = gemm_loops(lowered(product(plain))[0])
     assert op.attrs["plan"].ring.stages < alone.attrs["plan"].ring.stages
+
+
+def test_the_ir_shows_plan_and_loop() -> None:
+    text = str(lowered(product(in_elements))[0])
+    (line,) = (line.strip() for line in text.splitlines() if "gemm_loop(" in line)
+    left, attributes = line.split(" {", 1)
+    assert re.fullmatch(
+        r"%\d+: tile<32x48xf32>, %\d+: tile<20480xu8> = gemm_loop\(a=%a, b=%b, a_offset=\(%\d+, 0:i32\), "
+        r"b_offset=\(0:i32, %\d+\), start=0:i32, stop=%size, step=16:i32, init=%\d+, alpha=0.25:f32, captured=\(.*\)\)",
+        left,
+    )
+    assert attributes == (
+        "plan=32x48x16, f16 x f16 -> f32: mma (mma.m16n8k16.f32.f16.f16.f32); 1 x 1 warps of 32 x 48, 32 threads; "
+        "about 144 registers; 4 stages of 32 along k, 20480 bytes shared, walks=(Walk(across=0, along=1, step=1), "
+        "Walk(across=1, along=0, step=1)), joined=True, iteration=tile_load, tile_load, tile_matmul}"
+    )

@@ -210,3 +210,19 @@ def test_the_frame_of_the_near_misses_is_found() -> None:
 )  # fmt: skip
 def test_near_misses_are_left_alone(body: Callable[..., None]) -> None:
     assert loops_of(near_miss(body)) == []
+
+
+@tk.kernel
+def batched(a: tk.array3d[float], b: tk.array3d[float], out: tk.array2d[float], n: int, m: int):
+    acc = tk.tile_zeros(shape=(4, 4), dtype=float)
+    for k in range(n):
+        tk.tile_matmul(load(a[m], 0, k * 4), load(b[m + 1], k * 4, 0), acc)
+    other = tk.tile_zeros(shape=(4, 4), dtype=float)
+    for k in range(n):
+        tk.tile_matmul(load(a[m], 0, k * 4), load(b[k], k * 4, 0), other)
+    tk.tile_store(out, acc + other)
+
+
+def test_the_array_must_be_the_same_in_each_iteration() -> None:
+    (found,) = loops_of(batched)
+    assert found.loop.blocks[0].params[1 + found.products[0].carry].hint == "acc"

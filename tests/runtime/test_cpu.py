@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilekit as tk
+from tilekit.runtime.cpu import CpuKernel
 from tilekit.runtime.program import compile_kernel
 
 
@@ -49,6 +50,21 @@ def counted():
 def checked(a: tk.array1d[float], limit: float):
     i = tk.tid()
     assert a[i] < limit, f"{a[i]} is too large"
+
+
+@tk.kernel
+def positive(a: tk.array1d[float]):
+    i = tk.tid()
+    assert a[i] > 0.0, "not positive"
+
+
+@tk.kernel
+def summed(a: tk.array1d[float], out: tk.array1d[float]):
+    i = tk.tid()
+    total = 0.0
+    for k in range(a.shape[0]):
+        total += a[k]
+    out[i] = total
 
 
 @tk.kernel
@@ -169,3 +185,38 @@ def test_code_names_python_lines_unless_told_not_to():
     assert '#line 17 "' in compile_kernel(halved).source
     with tk.config.scoped(line_directives=False):
         assert "#line" not in compile_kernel(halved).source
+
+
+@pytest.mark.parametrize("points", [1, 4])
+def test_an_interrupted_launch_leaves_no_error_for_the_next(monkeypatch: pytest.MonkeyPatch, points: int) -> None:
+    good, bad = np.ones(points, np.float32), np.zeros(points, np.float32)
+    tk.launch(positive, dim=points, inputs=[good])
+    (compiled,) = positive.cache.values()
+    real = compiled.entry
+
+    def interrupted(*given: object) -> None:
+        real(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(compiled, "entry", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            tk.launch(positive, dim=points, inputs=[bad])
+    out = np.zeros(points, np.float32)
+    tk.launch(halved, dim=points, inputs=[good], outputs=[out])
+    assert out.tolist() == [0.5] * points
+
+
+def test_short_launches_do_not_keep_long_ones_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of arrays of other shapes may take far longer."""
+    asked: list[int] = []
+    real = CpuKernel._run_shared
+    monkeypatch.setattr(CpuKernel, "_run_shared", lambda *given: (asked.append(1), real(*given))[1])
+
+    def asks_the_pool(size: int) -> bool:
+        asked.clear()
+        tk.launch(summed, dim=2, inputs=[np.ones(size, np.float32), np.zeros(2, np.float32)])
+        return bool(asked)
+
+    assert any(not asks_the_pool(4) for _ in range(300))
+    assert all(asks_the_pool(1 << 20) for _ in range(4))

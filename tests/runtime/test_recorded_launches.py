@@ -37,3 +37,15 @@ def test_a_wrong_index_of_a_recorded_launch(index: Any, error: type[Exception], 
         command.set_params([a, a, out, out])
     with pytest.raises(TypeError, match="the arguments must be a list or tuple, got 3"):
         command.set_params(3)  # type: ignore[arg-type]
+
+
+def test_a_recorded_launch_is_changed_by_its_methods_alone() -> None:
+    a, out = np.ones(8, np.float32), np.zeros(8, np.float32)
+    command = tk.launch(add, dim=8, inputs=[a, a], outputs=[out], record_cmd=True)
+    assert command is not None
+    assert command.dim == (8,) and command.params == (a, a, out) and command.kernel is add
+    for name in ("kernel", "dim", "params"):
+        with pytest.raises(AttributeError, match=f"property '{name}'"):
+            setattr(command, name, getattr(command, name))
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        command.params[0] = out  # type: ignore[index]

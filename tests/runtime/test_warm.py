@@ -117,6 +117,9 @@ def test_what_is_wrong_is_told_after_warm_launches(given: Any, error: type[Excep
     [
         ({"dim": 8.0}, "dim must be an int"),
         ({"dim": (8.0,)}, "dim must be an int"),
+        ({"dim": np.array([8])}, "dim must be an int"),
+        ({"dim": {8}}, "dim must be an int"),
+        ({"dim": iter([8])}, "dim must be an int"),
         ({"dim": -1}, "must not be negative"),
         ({"dim": 8, "block_dim": 256.0}, "block_dim must be an int"),
         ({"dim": 8, "block_dim": 2000}, "at most 1024"),
@@ -294,3 +297,27 @@ def test_a_recorded_launch_sees_what_became_of_its_arrays(long_way: list[str]) -
     out[:] = 0
     command.launch()
     assert out.tolist() == [2, 0, 0, 0]
+
+
+def test_a_recorded_launch_sees_module_options(long_way: list[str]) -> None:
+    try:
+        command = tk.launch(scaled, dim=8, inputs=[floats(), 8], outputs=[floats()], record_cmd=True)
+        assert command is not None
+        for _ in range(4):
+            command.launch()
+        long_way.clear()
+        command.launch()
+        assert not long_way
+        scaled.set_defaults({"fast_math": True})
+        command.launch()
+        assert long_way == ["scaled"]
+    finally:
+        scaled.set_defaults({})
+
+
+def test_numpy_integers_as_dim(long_way: list[str]) -> None:
+    a, out = floats(), np.zeros(8, np.float32)
+    warmed(scaled, a, 8, out)
+    long_way.clear()
+    tk.launch(scaled, dim=np.int64(8), inputs=[a, 8, out])
+    assert not long_way and out.tolist() == (2 * a).tolist()

@@ -34,8 +34,6 @@ def test_dtype_conversion() -> None:
     assert warp_names.to_warp_dtype(bfloat16) is wp.bfloat16
     assert warp_names.to_warp_dtype(bool) is wp.bool
     assert warp_names.to_warp_dtype(wp.vec3) is wp.vec3
-    assert warp_names.from_warp_dtype(wp.float32) is float32
-    assert warp_names.from_warp_dtype(wp.vec3) is wp.vec3
 
 
 def test_first_use_prints_nothing_and_keeps_the_log_level() -> None:

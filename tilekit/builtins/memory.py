@@ -107,6 +107,9 @@ def _load_reference(a: Any, shape: tuple[int, ...], offset: tuple[Any, ...], typ
 @tile_load.emit
 def _load_emit(cx: Any, results: Any, a: str, shape: tuple[int, ...], offset: tuple[str, ...], types: Any) -> None:
     tile = cx.tile(results[0])
+    if cx.defers(results[0]):
+        cx.defer(results[0], a, emitted_offset(offset, types["offset"], len(shape)))
+        return
     with cx.braces():
         cx.line(f"const tk::i64 at[] = {{{', '.join(emitted_offset(offset, types['offset'], len(shape)))}}};")
         dims = ", ".join(map(str, shape))

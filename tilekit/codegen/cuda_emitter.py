@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from tilekit.codegen.barriers import ARRAYS, Access, Pending, Place, Steps, verify_barriers
+from tilekit.codegen.deferred import deferred_loads
 from tilekit.codegen.emitter import Emitter
 from tilekit.codegen.layout import Blocked, Fragment, Layout, coordinates
 from tilekit.codegen.orders import PACK_BYTES
@@ -40,6 +42,7 @@ class CudaEmitter(Emitter):
         self._registers: dict[Buffer, str] = {}
         self._bases = {op.results[0]: next(op.inputs()) for op in walk(fn.body) if op.builtin.view}
         self._defined = definitions(fn.body)
+        self._deferred = deferred_loads(fn, storage)
         bodies = [fn.body, *(block for op in walk(fn.body) for block in op.blocks)]
         self._used = {value for block in bodies for op in block.ops for value in op.inputs()}
         self._used |= {value for block in bodies for value in block.results if isinstance(value, Value)}
@@ -81,6 +84,7 @@ class CudaEmitter(Emitter):
             writes += [ARRAYS] if own.writes or own.atomics else []
             if not own.view:
                 reads += self._memory(each.inputs())
+                reads += [ARRAYS] if not self._deferred.isdisjoint(each.inputs()) else []
                 writes += [] if own.uninitialized and not self.target.checked else self._memory(each.results)
             writes += self._memory(param for block in each.blocks for param in block.params)
         return Access(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes)))
@@ -152,6 +156,17 @@ class CudaEmitter(Emitter):
             self.sync()
             self.define(result, f"{slot}[0]")
             self.sync()  # before the next one is put there
+
+    def defers(self, value: Value) -> bool:
+        return value in self._deferred
+
+    def defer(self, value: Value, array: str, offset: Sequence[str]) -> None:
+        """Name the part of an array under a tile, whose elements are read where the tile is used."""
+        tile, at, plane = self.tile(value), self.fresh("at"), self.fresh("plane")
+        self.line(f"const tk::i64 {at}[] = {{{', '.join(offset)}}};")
+        rows, cols = tile.shape
+        self.line(f"const tk::Plane {plane} = tk::plane<{rows}, {cols}, 0, 1>({array}, {at});")
+        self.tiles[value] = replace(tile, plane=plane)
 
     def packed(self, array: str, offset: str) -> bool:
         """Whether a tile's rows start at multiples of 16 bytes of an array, elements side by side."""

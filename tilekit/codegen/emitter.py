@@ -294,6 +294,10 @@ class Emitter:
             self.line(f"{source.element}* const {saved} = ({source.element}*)(arena + {end});")
         return TileRef(saved, source.type, ViewMap.identity(source.shape), Buffer(source.type, -1)), round_up(size)
 
+    def defers(self, value: Value) -> bool:
+        """Whether a tile is loaded where it is used."""
+        return False
+
     def copy(self, to: TileRef, source: TileRef) -> None:
         with self.each_element(to, source) as index:
             self.line(f"{to.at(index)} = {source.at(index)};")

@@ -32,6 +32,8 @@ class TileRef:
     type: TileType
     map: ViewMap
     buffer: Buffer
+    plane: str = ""
+    """Of a tile that is read from an array where it is used: what the code calls the part of the array under it."""
     factor: str = ""
     """The operand that holds it, where only matrix products read it."""
 
@@ -62,6 +64,8 @@ class TileRef:
 
     def at(self, index: Sequence[str]) -> str:
         """The element with these index expressions."""
+        if self.plane:
+            return f"tk::element_of<{self.element}>({self.plane}, {', '.join(index)})"
         if self.layout is not None:
             assert isinstance(index, ElementIndex) and index.register is not None, "registers are read in element loops"
             return f"{self.pointer}[{index.register}]"

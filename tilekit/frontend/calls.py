@@ -29,7 +29,7 @@ from tilekit.errors import (
 )
 from tilekit.frontend import joins
 from tilekit.frontend.overloads import Func, chosen_of_warp, forms_of_warp
-from tilekit.frontend.reads import as_python, has_name, read_by_name, recorder
+from tilekit.frontend.reads import Missing, as_python, has_name, read_by_name, recorder
 from tilekit.frontend.source import Source, compile_tree, is_registered, locate, read_source, register_code
 from tilekit.frontend.syntax import FACTORY, closure_names, rewrite_function
 from tilekit.ir.attributes import suggestion
@@ -283,6 +283,7 @@ class Rewritten:
         rewrite: Callable[[Source], ast.Module] = rewrite_function,
     ) -> None:
         source = read_source(function) if source is None else source
+        self.original = function.__code__  # alive as long as this is known by its identity
         self.source = source.again()  # rewriting changes the tree
         try:
             code = around(renamed(compile_tree(rewrite(source), source.file, "exec"), function))
@@ -316,10 +317,6 @@ def around(code: CodeType, depth: int = 2) -> CodeType:
         return code
     constants = tuple(around(item, depth - 1) if isinstance(item, CodeType) else item for item in code.co_consts)
     return code.replace(co_consts=constants, co_filename="<tilekit>")
-
-
-class Missing:
-    """Stands for a free variable that has no value yet."""
 
 
 def _cell_value(cell: Any) -> Any:

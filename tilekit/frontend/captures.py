@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
 
@@ -22,6 +22,8 @@ class Captures:
         self._lock = Lock()
         self._state: tuple[Callable[[], bool], int] | None = None
         self._found: tuple[list[Capture], tuple[Any, ...]] = ([], ())
+        self._codes: list[Any] = []
+        """Those of the captured functions."""
         self._numbers: dict[Any, int] = {}
         self._seen: dict[str, set[Any]] = {}
 
@@ -64,9 +66,10 @@ class Captures:
         old_captures, old_values = self._found
         values = tuple(capture.read() for capture in old_captures)
         changed = [item for pair in zip(old_values, values, strict=True) if pair[0] is not pair[1] for item in pair]
-        if not old_captures or any(map(_leads_on, changed)):
+        if not old_captures or _codes_of(values) != self._codes or any(map(_leads_on, changed)):
             old_captures = list(captures_by((self.function,)).values())
             values = tuple(capture.read() for capture in old_captures)
+            self._codes = _codes_of(values)
         self._found = old_captures, values
         return self._found
 
@@ -87,6 +90,10 @@ class Captures:
 
 MANY = 8
 """Values of one capture after which a warning says that each of them is compiled."""
+
+
+def _codes_of(values: Iterable[Any]) -> list[Any]:
+    return [value.__code__ for value in values if isinstance(value, FunctionType)]
 
 
 def _leads_on(value: Any) -> bool:

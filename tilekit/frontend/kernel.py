@@ -41,7 +41,8 @@ class Forms(dict[Any, Any]):
     def __init__(self) -> None:
         super().__init__()
         self.known: dict[Any, Any] = {}
-        """What the runtime keeps of earlier launches; it goes when the forms go."""
+        """What the runtime keeps of earlier launches; another dict once the forms are gone, by which recorded launches
+        notice."""
         self.seen: set[int] = set()
         """The hashes of the keys of launches that it may keep when they come again."""
         self.misses = 0
@@ -49,7 +50,7 @@ class Forms(dict[Any, Any]):
 
     def clear(self) -> None:
         super().clear()
-        self.known.clear()
+        self.known = {}
         self.seen.clear()
         self.misses = 0
 

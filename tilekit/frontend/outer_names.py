@@ -99,12 +99,18 @@ def chain_expression(chain: Chain, index: int, names: dict[str, Any]) -> str:
 
 
 def checker_of(found: Iterable[tuple[Any, Any]]) -> Callable[[], bool]:
-    """A function that says whether each capture still is its value; as fast as Python code that names them."""
+    """A function that says whether each capture still is its value; as fast as Python code that names them.
+
+    Of functions the code and defaults count as well: IPython's autoreload replaces those of the function that is there.
+    """
     names: dict[str, Any] = {"Missing": Missing}
     parts = []
     for index, (capture, value) in enumerate(found):
         names[f"v{index}"] = value
         parts.append(f"{capture.expression(index, names)} is v{index}")
+        if isinstance(value, FunctionType):
+            names[f"d{index}"], names[f"e{index}"] = value.__code__, value.__defaults__
+            parts.append(f"v{index}.__code__ is d{index} and v{index}.__defaults__ is e{index}")
     return eval(f"lambda: {' and '.join(parts) or True}", names)  # type: ignore[no-any-return]
 
 

@@ -13,7 +13,7 @@ from tilekit.ir.handles import Array, Scalar, Tile
 
 
 class Missing:
-    """The value of a name or an attribute that is not there."""
+    """The value of a name or an attribute that is not there, or not yet."""
 
 
 class Recorder(Protocol):

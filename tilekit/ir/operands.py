@@ -251,11 +251,6 @@ def shape_attribute(value: Any, what: str) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def dtype_of(type: Any) -> DType:
-    assert isinstance(type, ScalarType | TileType | ArrayType)
-    return type.dtype
-
-
 def common_dtype(named: Mapping[str, Any], where: str) -> ScalarType:
     """The dtype that operands must share: that of the strong ones, which must agree; else the wider weak one.
 

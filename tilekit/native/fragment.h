@@ -38,6 +38,11 @@ TK_FN Plane plane(const Array<T, ND>& a, const i64 (&offset)[ND])
 TK_FN bool is_inside(const Range& r, int at) { return at >= r.lo && at < r.hi; }
 TK_FN u64 address(const Plane& p, int row, int col) { return p.base + (u64)row * p.row_step + (u64)col * p.col_step; }
 
+template <class T> TK_FN T element_of(const Plane& p, int row, int col)
+{
+    return is_inside(p.rows, row) && is_inside(p.cols, col) ? (T)*global_pointer<const T>(address(p, row, col)) : T{};
+}
+
 // The elements under the tile = f(value, row, col) of each register; elements outside the array are dropped. Packed says
 // of the array what it says in Feed; neighbours of a row then go out together.
 template <class L, int RowAxis, int ColAxis, bool Packed, class T, class S, int ND, class F>

@@ -50,8 +50,11 @@ class GemmLoop:
 
     @property
     def whole(self) -> bool:
-        """Whether it does nothing but add up its products."""
-        return not self.others and len(self.products) == len(self.loop.results)
+        """Whether it does nothing but add up its products, each scaled by what does not change."""
+        (body,) = self.loop.blocks
+        inside = {*body.params, *(result for op in body.ops for result in op.results)}
+        scaled = any(value in inside for product in self.products for value in leaves(product.op.operands["alpha"]))
+        return not (self.others or scaled) and len(self.products) == len(self.loop.results)
 
 
 def find_gemm_loops(fn: Function) -> list[GemmLoop]:
@@ -126,6 +129,8 @@ def _load(factor: object, k_axis: int, loop: Op, defined: Mapping[Value, Op]) ->
         op = defined.get(next(op.inputs()))
     if op is None or op not in body.ops or not op.builtin.reads or "offset" not in op.operands:
         return None
+    if any(_varies(array, body, defined) for name in op.builtin.reads for array in leaves(op.operands[name])):
+        return None  # such as a[k]
     type = op.results[0].type
     index = body.params[0]
     given = op.operands["offset"]
@@ -137,6 +142,14 @@ def _load(factor: object, k_axis: int, loop: Op, defined: Mapping[Value, Op]) ->
     axis = 1 - k_axis if transposed else k_axis
     moving = [i for i, part in enumerate(offset) if part.factor(index)]
     return Load(op, offset, transposed, axis, offset[axis].factor(index)) if moving == [axis] else None
+
+
+def _varies(value: Value, body: Block, defined: Mapping[Value, Op]) -> bool:
+    """Whether a value may be another one in each iteration."""
+    op = defined.get(value)
+    if op is None or op not in body.ops:
+        return value in body.params
+    return bool(op.blocks) or any(_varies(item, body, defined) for item in op.inputs())
 
 
 def swaps(view: Op) -> bool:

@@ -136,6 +136,16 @@ def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bo
     return cache.get_or_build("cpu", key, compile_into, describe) / name
 
 
+class Pace:
+    """How long blocks take in launches over arrays of the same shapes and strides, as far as that is known."""
+
+    __slots__ = ("block",)
+
+    def __init__(self) -> None:
+        self.block = _UNKNOWN
+        """Nanoseconds of one, in the last launch that ran on one thread."""
+
+
 class CpuKernel:
     """A compiled kernel: packs arguments and runs blocks."""
 
@@ -152,8 +162,6 @@ class CpuKernel:
         self.written = written_positions(generated.function)
         """Which of its arrays it may write."""
         self._prints = any(site.render is not None for site in generated.sites)
-        self._cost = _UNKNOWN
-        """Nanoseconds of one block in the last launch that ran on one thread."""
 
     def run(self, values: Sequence[Any], grid: tuple[int, ...], blocks: int) -> None:
         """Run ``blocks`` blocks over ``grid``; ``values`` are pointers, shapes, strides and numbers in order."""
@@ -164,9 +172,9 @@ class CpuKernel:
             # Printing may launch other kernels on this thread. Such blocks run in order, so one arena is enough.
             memory = _new_arena(self.generated.arena)
             with faults.reporting(self.generated.sites) as (report, fault):
-                self._run(self._packed(grid, report, values), blocks, grid, fault, lambda size: memory)
+                self._run(self._packed(grid, report, values), blocks, grid, fault, lambda size: memory, Pace())
         else:
-            self._run(self._packed(grid, 0, values), blocks, grid, faults.current(), _arena)
+            self._run(self._packed(grid, 0, values), blocks, grid, faults.current(), _arena, Pace())
 
     def _blocks(self, grid: tuple[int, ...], points: int) -> int:
         return whole_blocks(self.generated.function.name, grid, points, self.block_dim) if self._gathers else points
@@ -175,6 +183,7 @@ class CpuKernel:
         """Launches that differ in addresses and numbers."""
         grid, blocks = like.grid, self._blocks(like.grid, like.points)
         known: tuple[Sequence[int], bytes] = (), b""
+        pace = Pace()
 
         def launch(pointers: Sequence[int], numbers: Sequence[Any], stream: Any) -> bool:
             nonlocal known
@@ -185,7 +194,7 @@ class CpuKernel:
             if numbers or pointers != before:
                 data = self._packed(grid, 0, like.with_others(pointers, numbers))
                 known = pointers, data
-            self._run(data, blocks, grid, faults.current(), _arena)
+            self._run(data, blocks, grid, faults.current(), _arena, pace)
             return True
 
         return launch
@@ -197,24 +206,30 @@ class CpuKernel:
             raise KernelTypeError(f"kernel {self.generated.function.name!r}: {error}") from None
 
     def _run(
-        self, data: bytes, blocks: int, grid: tuple[int, ...], fault: faults.Fault, arena: Callable[[int], Arena]
+        self,
+        data: bytes,
+        blocks: int,
+        grid: tuple[int, ...],
+        fault: faults.Fault,
+        arena: Callable[[int], Arena],
+        pace: Pace,
     ) -> None:
-        if blocks == 1 or self._cost * blocks <= _TINY:
-            clock = time.perf_counter_ns
-            memory = arena(self.generated.arena)
-            start = clock()
-            self.entry(data, 0, blocks, memory[1], fault.address)
-            self._cost = (clock() - start) // blocks + 1
-        else:
-            try:
-                self._run_shared(data, blocks, fault.address, arena)
-            except BaseException:  # Ctrl-C: what was recorded must not be met by the next launch
-                fault.take()
-                raise
-        if fault.record.kind:
-            faults.raise_error(fault, self.generated, (blocks,) if self._gathers else grid)
+        try:
+            if blocks == 1 or pace.block * blocks <= _TINY:
+                clock = time.perf_counter_ns
+                memory = arena(self.generated.arena)
+                start = clock()
+                self.entry(data, 0, blocks, memory[1], fault.address)
+                pace.block = (clock() - start) // blocks + 1
+            else:
+                self._run_shared(data, blocks, fault.address, arena, pace)
+            if fault.record.kind:
+                faults.raise_error(fault, self.generated, (blocks,) if self._gathers else grid)
+        except BaseException:  # also Ctrl-C: what was recorded must not be met by the next launch
+            fault.take()
+            raise
 
-    def _run_shared(self, data: bytes, blocks: int, address: int, arena: Callable[[int], Arena]) -> None:
+    def _run_shared(self, data: bytes, blocks: int, address: int, arena: Callable[[int], Arena], pace: Pace) -> None:
         entry, size = self.entry, self.generated.arena
 
         def some(begin: int, end: int, worker: int) -> None:
@@ -225,7 +240,7 @@ class CpuKernel:
         run_blocks(some, blocks, serial=self.generated.serial)
         took = time.perf_counter_ns() - start
         # Whether other threads helped is not known here, but in so little time they did not.
-        self._cost = took // blocks + 1 if took < _TINY else _UNKNOWN
+        pace.block = took // blocks + 1 if took < _TINY else _UNKNOWN
 
 
 _UNKNOWN = 1 << 62

@@ -138,6 +138,10 @@ def _no_kernel(given: Any) -> KernelTypeError:
     return KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {found}")
 
 
+_UNREAD: tuple[Any, Any] = None, None
+"""Of a recorded launch that was not warm yet: for its reading, and for what the kernel kept of launches then."""
+
+
 class Launch:
     """A launch to run later and again; ``record_cmd=True`` gives one instead of running the kernel.
 
@@ -155,31 +159,47 @@ class Launch:
     """
 
     def __init__(self, kernel: Kernel, dim: Any, inputs: Sequence[Any], outputs: Sequence[Any], *how: Any) -> None:
-        self.kernel = kernel
-        self.dim = dims_of(dim)
-        self.params = [*inputs, *outputs]
+        self._kernel = kernel
+        self._dim = dims_of(dim)
+        self._params = [*inputs, *outputs]
         self._first_output = len(inputs)
         self._how = how
-        self._read: Reading | None = None
+        self._read = _UNREAD
         bind(kernel, inputs, outputs)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel."""
+        return self._kernel
+
+    @property
+    def dim(self) -> tuple[int, ...]:
+        """The grid that it runs over; :meth:`set_dim` changes it."""
+        return self._dim
+
+    @property
+    def params(self) -> tuple[Any, ...]:
+        """The arguments in order; :meth:`set_params` and its kin change them."""
+        return tuple(self._params)
 
     def launch(self, stream: Any = None) -> None:
         """Run the kernel, on a GPU on ``stream``, or on the one that the launch was recorded with."""
         device, block_dim, tiled, recorded = self._how
         if stream is None:
             stream = recorded
-        known = self._read
-        if known is None or not still_holds(known, self.kernel) or not known[-1].run(known, stream):
-            split = self._first_output
-            inputs, outputs = self.params[:split], self.params[split:]
-            self.kernel.cache.misses = 0  # it will come again
-            _run(self.kernel, self.dim, inputs, outputs, device, block_dim, tiled, stream)
-            known = read(self.kernel, self.dim, inputs, outputs, device, block_dim, tiled)
-            self._read = known if known is not None and type(known[-1]) is Warm else None
+        kernel = self._kernel
+        known, kept = self._read
+        if kept is not kernel.cache.known or not still_holds(known, kernel) or not known[-1].run(known, stream):
+            split, before = self._first_output, kernel.cache.known
+            inputs, outputs = self._params[:split], self._params[split:]
+            kernel.cache.misses = 0  # it will come again
+            _run(kernel, self._dim, inputs, outputs, device, block_dim, tiled, stream)
+            found = read(kernel, self._dim, inputs, outputs, device, block_dim, tiled)
+            self._read = (found, before) if found is not None and type(found[-1]) is Warm else _UNREAD
 
     def set_dim(self, dim: Any) -> None:
         """Run over another grid from now on."""
-        self.dim, self._read = dims_of(dim), None
+        self._dim, self._read = dims_of(dim), _UNREAD
 
     def set_param_at_index(self, index: int, value: Any) -> None:
         """Pass another argument from now on.
@@ -195,10 +215,10 @@ class Launch:
             raise KernelTypeError(f"the index of a parameter must be an integer, got {describe(index)}") from None
         if not 0 <= found < len(names):
             raise KernelIndexError(
-                f"kernel {self.kernel.key!r} has no parameter {found}; its {len(names)} parameters are "
+                f"kernel {self._kernel.key!r} has no parameter {found}; its {len(names)} parameters are "
                 f"{', '.join(f'{number}: {name}' for number, name in enumerate(names))}"
             )
-        self.params[found], self._read = value, None
+        self._params[found], self._read = value, _UNREAD
 
     def set_param_by_name(self, name: str, value: Any) -> None:
         """Pass another argument from now on.
@@ -208,7 +228,7 @@ class Launch:
         """
         names = [parameter.name for parameter in parameters_of(self.kernel)]
         if name not in names:
-            raise KernelValueError(f"kernel {self.kernel.key!r} has no parameter {name!r}, only {', '.join(names)}")
+            raise KernelValueError(f"kernel {self._kernel.key!r} has no parameter {name!r}, only {', '.join(names)}")
         self.set_param_at_index(names.index(name), value)
 
     def set_params(self, values: Sequence[Any]) -> None:
@@ -219,12 +239,13 @@ class Launch:
         """
         if not isinstance(values, Sequence) or isinstance(values, str):
             raise KernelTypeError(f"the arguments must be a list or tuple, got {describe(values)}")
-        if len(values) > len(self.params):
+        if len(values) > len(self._params):
+            kernel = self._kernel
             raise KernelTypeError(
-                f"kernel {self.kernel.key!r} takes {len(self.params)} arguments ({', '.join(self.kernel.parameters)}), "
+                f"kernel {kernel.key!r} takes {len(self._params)} arguments ({', '.join(kernel.parameters)}), "
                 f"got {len(values)}"
             )
-        self.params[: len(values)], self._read = values, None
+        self._params[: len(values)], self._read = values, _UNREAD
 
 
 def _recorded(kernel: Any, dim: Any, inputs: Any, outputs: Any, how: tuple[Any, ...], adjoint: bool) -> Launch:

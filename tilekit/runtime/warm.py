@@ -99,7 +99,7 @@ def read(
     """
     try:
         if type(dim) is not int:
-            dim = tuple(map(operator.index, dim))
+            dim = tuple(map(operator.index, dim)) if isinstance(dim, tuple | list) else operator.index(dim)
         split = len(inputs), len(outputs)  # so that iterators are left as they are
         arguments = (*inputs, *outputs)
         kinds = tuple(map(type, arguments))

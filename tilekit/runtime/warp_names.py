@@ -13,7 +13,7 @@ from typing import Any
 
 from tilekit.errors import KernelAttributeError, MissingPackageError
 from tilekit.forks import Lock
-from tilekit.ir.types import DType, find_dtype
+from tilekit.ir.types import find_dtype
 
 _warp: Any = None
 _import_lock = Lock()
@@ -60,12 +60,6 @@ def to_warp_dtype(dtype: Any) -> Any:
     """
     found = find_dtype(dtype)
     return dtype if found is None else getattr(import_warp(), found.name)
-
-
-def from_warp_dtype(dtype: Any) -> Any:
-    """The DType for one of Warp's scalar types; anything else unchanged."""
-    found: DType | None = find_dtype(dtype)
-    return dtype if found is None else found
 
 
 @cache

@@ -182,3 +182,59 @@ def test_products_without_a_loop() -> None:
     left, right = a.astype("f8"), b.astype("f8")
     wanted = left @ right + left[:, :20] @ right[:20]
     assert np.allclose(held[2].numpy().astype("f8"), wanted, rtol=2.0**-7, atol=2e-2)
+
+
+@tk.kernel
+def residual(
+    a: tk.array2d[tk.float16], b: tk.array2d[tk.float16], d: tk.array2d[float], size: int, c: tk.array2d[float]
+):
+    i, j = tk.tid()
+    acc = tk.tile_zeros(shape=(64, 64), dtype=float)
+    for s in range(0, size, 32):
+        x = tk.tile_load(a, shape=(64, 32), offset=(i * 64, s))
+        tk.tile_matmul(x, tk.tile_load(b, shape=(32, 64), offset=(s, j * 64)), acc)
+    bias = tk.tile_load(d, shape=(64, 64), offset=(i * 64 - 1, j * 64 + 1))
+    tk.tile_store(c, acc + bias, offset=(i * 64, j * 64))
+
+
+def test_a_tile_is_added() -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal((100, 70)).astype("f2"), rng.standard_normal((70, 90)).astype("f2")
+    d = rng.standard_normal((100, 90)).astype("f4")
+    held = [there(array) for array in (a, b, d, np.zeros((100, 90), np.float32))]
+    tk.launch_tiled(residual, dim=(2, 2), inputs=[*held[:3], 70], outputs=held[3:], block_dim=64)
+    wanted = a.astype("f8") @ b.astype("f8")
+    wanted[1:, :-1] += d[:-1, 1:]
+    assert np.allclose(held[3].numpy(), wanted, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [tk.float16, tk.bfloat16, tk.float32, tk.float64], ids=lambda dtype: dtype.short)
+@pytest.mark.parametrize("block_dim", [32, 128, 256])
+def test_factors_that_the_block_computes(dtype: Any, block_dim: int) -> None:
+    """Softmax-less attention: one product's result is the factor of the next; ragged tiles, a view, alpha and beta."""
+    total = tk.float64 if dtype is tk.float64 else tk.float32
+
+    @tk.kernel
+    def attention(q: tk.array2d[dtype], k: tk.array2d[dtype], v: tk.array2d[dtype], count: int, out: tk.array2d[total]):
+        i = tk.tid()
+        x = tk.tile_load(q, shape=(24, 40), offset=(i * 24, 0)) * dtype(0.5)
+        acc = tk.tile_full(shape=(24, 36), value=1.0, dtype=total)
+        for s in range(count):
+            y = tk.tile_load(k, shape=(20, 40), offset=(s * 20, 0))
+            p = tk.tile_zeros(shape=(24, 20), dtype=total)
+            tk.tile_matmul(x, y.T, p, alpha=0.25, beta=0.0)
+            w = tk.tile_load(v, shape=(20, 40), offset=(s * 20, 0))
+            tk.tile_matmul(tk.tile_astype(p, dtype), w[:, 3:39], acc, beta=0.5)
+        tk.tile_store(out, acc, offset=(i * 24, 0))
+
+    rng = np.random.default_rng(4)
+    q, k, v = (rng.standard_normal(shape).astype(HOST[dtype]) for shape in ((72, 40), (60, 40), (60, 40)))
+    held = [there(array) for array in (q, k, v, np.zeros((72, 36), HOST[total]))]
+    given = [item.tensor if isinstance(item, Bfloat16) else item for item in held]
+    tk.launch_tiled(attention, dim=3, inputs=[*given[:3], 3], outputs=given[3:], block_dim=block_dim)
+    x, y, z = (t.astype("f8") for t in (q, k, v))
+    wanted = np.ones((72, 36))
+    for s in range(3):
+        part = slice(20 * s, 20 * s + 20)
+        wanted = 0.5 * wanted + 0.125 * (x @ y[part].T) @ z[part, 3:39]
+    assert np.allclose(held[3].numpy(), wanted, rtol=8 * UNIT[dtype], atol=30 * UNIT[dtype])
