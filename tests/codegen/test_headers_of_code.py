@@ -58,3 +58,14 @@ def test_a_kernel_includes_what_it_names(kernel: tk.Kernel, has: str, has_not: s
 def test_a_name_that_no_header_has_brings_all_of_them() -> None:
     every = {path.name for path in NATIVE.glob("*.h")} - {"vector.h"}
     assert set(re.findall(r'"(.*)"', includes("tk::nowhere(x);"))) == every
+
+
+@tk.kernel
+def exponential(a: tk.array1d[tk.float16]):
+    i = tk.tid()
+    a[i] = tk.exp(a[i])
+
+
+def test_forms_that_a_macro_declares_are_found() -> None:
+    assert {"math.h", "math_exp.h"} <= set(declared_names()["exp"])
+    assert compile_kernel(exponential).library.is_file()

@@ -18,6 +18,8 @@ _DECLARED = re.compile(
     r")",
     re.MULTILINE,
 )
+_BY_MACRO = re.compile(r"\bTK_[A-Z0-9_]+\(([a-z]\w*)")
+"""What a header declares through a macro of its own, as the forms of functions for 16-bit floats."""
 _ENUM = re.compile(r"^enum (\w+) \{(.*?)\};", re.MULTILINE | re.DOTALL)
 
 
@@ -28,6 +30,8 @@ def declared_names() -> dict[str, tuple[str, ...]]:
     for path in NATIVE.glob("*.h"):
         text = re.sub(r"(\(int\))?sizeof\.\.\.\(\w+\)", "", path.read_text(encoding="utf-8"))
         names = [name for groups in _DECLARED.findall(text) for name in groups if name]
+        lines = [line for line in text.splitlines() if line.startswith("TK_")]
+        names += [name for line in lines for name in _BY_MACRO.findall(line)]
         for kind, values in _ENUM.findall(text):
             names += [kind, *re.findall(r"\b[a-zA-Z]\w*", values)]
         for name in names:

@@ -205,7 +205,7 @@ def _write_entry(folder: Path, kind: str, key: str, describe: Mapping[str, str])
     entry = {
         "kind": kind,
         "key": key,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
         "tilekit": tilekit_version(),
         "describe": {str(name): str(value) for name, value in describe.items()},
         "files": files,
