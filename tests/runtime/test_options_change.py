@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Any
 
@@ -114,10 +115,11 @@ def test_a_snapshot_is_of_one_moment() -> None:
     thread = threading.Thread(target=work)
     thread.start()
     try:
-        for _ in range(2000):
+        for count in itertools.count():
             version, values = fresh.snapshot()
             assert seen.setdefault(version, values["max_unroll"]) == values["max_unroll"]
+            if count >= 2000 and len(seen) > 10:  # the other thread had its turns
+                break
     finally:
         stop.set()
         thread.join()
-    assert len(seen) > 1
