@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from tests.compiled import Library
-from tests.cuda_library import GPUS, CudaLibrary, arch_of_first_gpu
+from tests.cuda_library import CudaLibrary, arch_of_first_gpu
+from tests.on_gpu import GPUS
 from tests.passes.finite_differences import compare_with_differences
 from tilekit.codegen.target import Target
 from tilekit.errors import KernelNotImplementedError

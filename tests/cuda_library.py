@@ -15,7 +15,6 @@ from tilekit.codegen.target import Target
 from tilekit.ir.core import Function
 from tilekit.ir.types import ScalarType
 from tilekit.passes.uniformity import observes_lanes
-from tilekit.runtime import nvidia
 from tilekit.runtime.arguments import scalar_value
 from tilekit.runtime.arrays import view_of
 from tilekit.runtime.cuda import build, nvrtc
@@ -23,7 +22,6 @@ from tilekit.runtime.cuda.buffers import Buffer
 from tilekit.runtime.cuda.generate import generate
 from tilekit.runtime.cuda.kernel import CudaKernel
 
-GPUS = len(nvidia.find_driver().gpus)
 TOGETHER = 12
 """Functions that are compiled as one; the parts are compiled at once."""
 

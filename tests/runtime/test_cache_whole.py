@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,22 +19,13 @@ import pytest
 
 import tilekit as tk
 from tests.nvrtc import needs_nvrtc
+from tests.runtime.test_cache import folder as folder
 from tilekit.config import config
 from tilekit.runtime import cache, store
 from tilekit.runtime.cuda import build
 
 ROOT = Path(__file__).parents[2]
 POSIX = pytest.mark.skipif(os.name != "posix", reason="forks, signals and owners of POSIX")
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    for name in ("_trusted", "_private", "_warned"):
-        monkeypatch.setattr(store, name, type(getattr(store, name))())
-    monkeypatch.setattr(cache, "_verified", {})
-    monkeypatch.setattr(cache, "_unwritable", set())
-    with config.scoped(cache_dir=tmp_path / "cache"):
-        yield tmp_path / "cache"
 
 
 @tk.func

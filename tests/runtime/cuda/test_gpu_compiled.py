@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 
 import tilekit as tk
+from tests.on_gpu import GPUS
 from tests.runtime.test_compile import gathers, point, product, third
 from tilekit.codegen.architectures import arch_name, shared_limit
 from tilekit.errors import KernelValueError
-from tilekit.runtime import nvidia
 from tilekit.runtime.compile import prepare
 from tilekit.runtime.cuda import kernel as loaded, nvrtc
 from tilekit.runtime.cuda.buffers import Buffer
 from tilekit.runtime.cuda.devices import device
 from tilekit.runtime.cuda.kernel import CudaKernel
 
-GPUS = len(nvidia.find_driver().gpus)
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not GPUS, reason="needs a CUDA device")]
 
 

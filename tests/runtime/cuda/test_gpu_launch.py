@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 import tilekit as tk
+from tests.on_gpu import GPUS
 from tilekit.errors import FallbackWarning, KernelAssertionError, KernelIndexError, KernelValueError
-from tilekit.runtime import nvidia
 from tilekit.runtime.cuda.buffers import Buffer
 
-GPUS = len(nvidia.find_driver().gpus)
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not GPUS, reason="needs a CUDA device")]
 
 

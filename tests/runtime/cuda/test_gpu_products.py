@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 import tilekit as tk
-from tests.on_gpu import Bfloat16, there
-from tilekit.runtime import nvidia
+from tests.on_gpu import GPUS, Bfloat16, there
 
-GPUS = len(nvidia.find_driver().gpus)
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not GPUS, reason="needs a CUDA device")]
 
 HOST = {tk.float16: np.float16, tk.bfloat16: ml_dtypes.bfloat16, tk.float32: np.float32, tk.float64: np.float64}
