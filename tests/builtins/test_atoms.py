@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 
 import pytest
@@ -13,7 +14,10 @@ from tilekit.builtins.atoms import atoms
 from tilekit.errors import KernelAttributeError, KernelNameError, KernelValueError
 
 ERRORS = {
-    "fmx.rn.f32": (KernelNameError, "no PTX instruction 'fmx' is known; did you mean 'fma'? tk.ptx has fma, add,"),
+    "fmx.rn.f32": (
+        KernelNameError,
+        "no PTX instruction 'fmx' is known; did you mean 'fma' or 'max'? tk.ptx has fma, add,",
+    ),
     "fma.f32": (KernelValueError, "lacks its rounding; write fma.rn.f32, fma.rz.f32, fma.rm.f32 or fma.rp.f32"),
     "fma.relu.bf16": (KernelValueError, "lacks its rounding; write fma.rn.relu.bf16"),
     "fma.rz.f16": (KernelValueError, "rounding .rz is illegal with .f16; legal is .rn"),
@@ -35,9 +39,20 @@ ERRORS = {
     "fma.rn.f32x2.f16x2": (KernelValueError, "lacks a type after .f16x2"),
     "mul.u32": (KernelValueError, "lacks a modifier; write mul.lo.u32, mul.hi.u32 or mul.wide.u32"),
     "ld.f32": (KernelValueError, "lacks a modifier; write ld.global.f32"),
+    "cvt.f32.f64": (KernelValueError, "lacks its rounding; write cvt.rn.f32.f64, cvt.rz.f32.f64,"),
+    "cvt.rz.s32.f32": (KernelValueError, "rounding .rz is illegal with .s32.f32; legal is .rni, .rzi, .rmi or .rpi"),
+    "cvt.rn.f64.f32": (KernelValueError, "with .f64.f32 there is no rounding"),
+    "cvt.rm.f16x2.f32": (KernelValueError, "rounding .rm is illegal with .f16x2.f32; legal is .rn or .rz"),
+    "cvt.rm.relu.f16.f32": (KernelValueError, ".rm, .relu do not go together with .f16.f32"),
+    "cvt.sat.s32.s16": (KernelValueError, ".sat is illegal with .s32.s16, which takes no modifier"),
+    "cvt.rn.f16": (KernelValueError, "lacks a type after .f16"),
+    "div.f32": (KernelValueError, "lacks a modifier; write div.rn.f32, div.rz.f32, div.rm.f32, div.rp.f32, div.approx"),
+    "ex2.f32": (KernelValueError, "lacks a modifier; write ex2.approx.f32"),
+    "ex2.approx.bf16": (KernelValueError, "lacks a modifier; write ex2.approx.ftz.bf16"),
+    "max.xorsign.f32": (KernelValueError, "lacks a modifier; write max.xorsign.abs.f32"),
     "fma.rz.bf16": (KernelValueError, "is refused: ptxas accepts it and computes something else"),
     "fma.rm.relu.bf16x2": (KernelValueError, "is refused: ptxas accepts it and computes something else"),
-    "fma.rn.oob.sat.f16": (KernelValueError, "is refused: the PTX ISA does not define it"),
+    "fma.rn.oob.sat.f16": (KernelValueError, "is refused: the PTX ISA has no such form"),
 }
 
 
@@ -106,6 +121,31 @@ def test_one_spelling_may_have_several_operand_lists() -> None:
     ]
 
 
+def test_what_the_isa_does_not_fix_is_not_exact() -> None:
+    inexact = {atom.mnemonic for atom in atoms() if not atom.exact}
+    assert inexact == {"div", "rcp", "sqrt", "rsqrt", "ex2", "lg2", "tanh", "sin", "cos"}
+    assert {atom.mnemonic for atom in atoms() if atom.exact} - inexact >= {"fma", "add", "min", "cvt"}
+    assert (tk.ptx["div.rn.f32"].exact, tk.ptx["div.full.f32"].exact, tk.ptx["rcp.approx.ftz.f64"].exact) == (
+        True,
+        False,
+        False,
+    )
+
+
+def test_three_numbers_may_have_a_minimum() -> None:
+    assert [(a.operands, a.min_sm) for a in (tk.ptx["min.f32"], *tk.ptx["min.f32"].variants)] == [
+        ("d: f32, a: f32, b: f32", "20"),
+        ("d: f32, a: f32, b: f32, c: f32", "100"),
+    ]
+    assert len(tk.ptx["min.abs.f32"].slots) == 4
+
+
+def test_gradients_flow_between_floats_only() -> None:
+    assert tk.ptx["cvt.rn.f16.f32"].adjoint == "cvt"
+    for spelling in ("cvt.rni.s32.f32", "cvt.rn.f32.s32", "add.s32", "fma.rn.f32x2", "mov.b32", "ld.global.f32"):
+        assert tk.ptx[spelling].adjoint is None
+
+
 def test_an_architecture_that_lacks_an_atom_is_named() -> None:
     with pytest.raises(KernelValueError, match=r"fma\.rn\.f32x2 needs sm_100 \(PTX 8\.6\); target is sm_90a"):
         tk.ptx["fma.rn.f32x2"].check_arch("90a")
@@ -132,7 +172,7 @@ def test_refused_spellings_are_no_atoms_and_name_one() -> None:
     assert refused
     for form in refused:
         tk.ptx[form.rule["instead"]]
-        for modifiers, types in form.spellings():
+        for types, modifiers in itertools.product(form.every_types(), form.every_modifiers()):
             with pytest.raises(KernelValueError, match="is refused"):
                 tk.ptx[".".join((form.mnemonic, *modifiers, *types))]
 

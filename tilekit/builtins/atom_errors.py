@@ -32,8 +32,8 @@ def explain(mnemonic: str, tokens: Sequence[str]) -> TilekitError:
 
 def _unknown_opcode(mnemonic: str) -> TilekitError:
     known = list(dict.fromkeys(form.mnemonic for form in forms()))
-    close = difflib.get_close_matches(mnemonic, known, 1, 0.5)
-    hint = f"did you mean {close[0]!r}? " if close else ""
+    close = sorted(difflib.get_close_matches(mnemonic, known, 2), key=known.index)
+    hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
     return KernelNameError(f"no PTX instruction {mnemonic!r} is known; {hint}tk.ptx has {', '.join(known)}")
 
 
@@ -52,8 +52,7 @@ def _unknown_modifier(mnemonic: str, modifiers: list[str], known: Sequence[Form]
 
 def _refused(modifiers: list[str], types: tuple[str, ...], known: Sequence[Form]) -> str | None:
     for form in known:
-        chosen = [set(chosen) for chosen, _ in form.spellings()] if form.refused and form.takes(types) else []
-        if set(modifiers) in chosen:
+        if form.refused and form.takes(types) and set(modifiers) in map(set, form.every_modifiers()):
             return f" is refused: {form.refused}; use {form.rule['instead']}"
     return None
 
@@ -101,12 +100,7 @@ def _modifiers(modifiers: list[str], types: tuple[str, ...], fitting: Sequence[F
         if token not in legal:
             others = _dotted(sorted(legal - set(ROUNDINGS))) or "no modifier"
             return f": .{token} is illegal with {_shown(types)}, which takes {others}; {listed}"
-    longer = [
-        (form, chosen)
-        for form in fitting
-        for chosen, of in form.spellings()
-        if of == types and set(chosen) > set(modifiers)
-    ]
+    longer = [(form, chosen) for form in fitting for chosen in form.every_modifiers() if set(chosen) > set(modifiers)]
     if not longer:
         return f": {_dotted(modifiers)} do not go together with {_shown(types)}; {listed}"
     fewest = min(len(chosen) for _, chosen in longer)

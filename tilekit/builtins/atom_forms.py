@@ -53,10 +53,8 @@ class Form:
     family: str
     modifiers: tuple[Part, ...]
     types: tuple[Part, ...]
-    operands: str
     rule: Mapping[str, Any]
-    cpu: str = ""
-    adjoint: str | None = None
+    """What the data says of it."""
 
     def __str__(self) -> str:
         return self.mnemonic + "".join(map(str, (*self.modifiers, *self.types)))
@@ -67,12 +65,15 @@ class Form:
         why: str | None = self.rule.get("why")
         return why
 
-    def spellings(self) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-        """Modifiers, defaults filled in, and types of every spelling."""
+    def every_types(self) -> Iterator[tuple[str, ...]]:
+        """The types of every spelling."""
+        return itertools.product(*(part.choices for part in self.types))
+
+    def every_modifiers(self) -> Iterator[tuple[str, ...]]:
+        """The modifiers of every spelling, defaults filled in."""
         axes = [((*part.choices, "") if part.optional else part.choices) for part in self.modifiers]
-        for types in itertools.product(*(part.choices for part in self.types)):
-            for chosen in itertools.product(*axes):
-                yield tuple(token for choice in chosen if choice for token in choice.split(".")), types
+        for chosen in itertools.product(*axes):
+            yield tuple(token for choice in chosen if choice for token in choice.split("."))
 
     def takes(self, types: tuple[str, ...]) -> bool:
         return len(types) == len(self.types) and all(
@@ -80,7 +81,7 @@ class Form:
         )
 
     def atom(self, modifiers: tuple[str, ...], types: tuple[str, ...]) -> Atom:
-        slots = tuple(_slots(self.operands, modifiers, types))
+        slots = tuple(_slots(self.rule["operands"], modifiers, types))
         sm, ptx = self._minimum({*modifiers, *types})
         floats = all(DTYPES[s.carriers[0].name].is_float for s in slots if s.kind == "register")
         return Atom(
@@ -95,14 +96,15 @@ class Form:
             min_sm=sm,
             min_ptx=ptx,
             exact=_INEXACT.isdisjoint(modifiers),
-            cpu=self.rule.get("cpu", self.cpu),
+            cpu=self.rule["cpu"],
             # What a gradient flows through are floats; packed ones are integers to the language.
-            adjoint=self.rule.get("adjoint", self.adjoint) if floats else None,
+            adjoint=self.rule["adjoint"] if floats else None,
         )
 
     def _minimum(self, tokens: set[str]) -> tuple[str, tuple[int, int]]:
-        later = self.rule.get("later", {})
-        found = [self.rule["from"], *(later[token] for token in tokens if token in later)]
+        # "L1" stands for every token that begins with "L1::".
+        begun = tokens | {token.partition("::")[0] for token in tokens}
+        found = [self.rule["from"], *(since for token, since in self.rule.get("later", {}).items() if token in begun)]
         sm = max((sm for sm, _ in found), key=lambda name: int(name.rstrip("a")))
         return sm, max(_version(ptx) for _, ptx in found)
 
@@ -159,15 +161,15 @@ def forms(mnemonic: str | None = None) -> tuple[Form, ...]:
         for own, about in family["mnemonics"].items()
         for rule in (*family["forms"], *family.get("refused", ()))
         if own in rule.get("of", own).split()
-        for form in [_form(own, name, about, rule, rule.get("operands", family.get("operands", "")))]
+        for form in [_form(own, name, about, {**family, **rule})]
     )
 
 
-def _form(mnemonic: str, family: str, about: Mapping[str, Any], rule: Mapping[str, Any], operands: str) -> Form:
+def _form(mnemonic: str, family: str, about: Mapping[str, Any], rule: Mapping[str, Any]) -> Form:
     parts = [_part(text) for text in rule["form"].split()]
     kinds = [part for part in parts if part.tokens <= type_names()]
     others = [part for part in parts if part not in kinds]
-    return Form(mnemonic, family, tuple(others), tuple(kinds), operands, rule, **about)
+    return Form(mnemonic, family, tuple(others), tuple(kinds), {**about, **rule})
 
 
 def _part(text: str) -> Part:

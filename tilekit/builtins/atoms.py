@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from tilekit.builtins.atom_errors import explain
-from tilekit.builtins.atom_forms import Form, forms, type_names
+from tilekit.builtins.atom_forms import forms, type_names
 from tilekit.builtins.atom_records import Atom as Atom, Slot as Slot
 from tilekit.errors import KernelAttributeError, TilekitError
 
 GROUP = "PTX atoms"
 __all__ = ["ptx"]
-
-_Key = tuple[frozenset[str], tuple[str, ...]]
 
 
 def find_atom(spelling: str) -> Atom:
@@ -38,7 +36,8 @@ def find_atom(spelling: str) -> Atom:
         tk.ptx["fma.rn.ftz.f32"]
     """
     mnemonic, *tokens = str(spelling).strip().split(".")
-    found = _index(mnemonic).get(_key(tokens))
+    modifiers, types = _key(tokens)
+    found = _index(mnemonic, types).get(modifiers)
     if found is None or _repeats(tokens):
         raise explain(mnemonic, tokens)
     return found
@@ -60,11 +59,20 @@ def atoms(pattern: str = "*") -> list[Atom]:
     mnemonics = dict.fromkeys(form.mnemonic for form in forms())
     if pattern in mnemonics:
         pattern += ".*"
-    every = (atom for mnemonic in mnemonics for atom in dict.fromkeys(_index(mnemonic).values()))
+    every = (atom for mnemonic in mnemonics for types in _types(mnemonic) for atom in _legal(mnemonic, types))
     return [atom for atom in every if fnmatch.fnmatchcase(atom.spelling, pattern)]
 
 
-def _key(tokens: Sequence[str]) -> _Key:
+def _types(mnemonic: str) -> list[tuple[str, ...]]:
+    legal = [form for form in forms(mnemonic) if form.refused is None]
+    return list(dict.fromkeys(types for form in legal for types in form.every_types()))
+
+
+def _legal(mnemonic: str, types: tuple[str, ...]) -> Iterable[Atom]:
+    return dict.fromkeys(_index(mnemonic, types).values())
+
+
+def _key(tokens: Sequence[str]) -> tuple[frozenset[str], tuple[str, ...]]:
     types = type_names()
     return frozenset(tokens) - types, tuple(token for token in tokens if token in types)
 
@@ -75,26 +83,19 @@ def _repeats(tokens: Sequence[str]) -> bool:
 
 
 @cache
-def _index(mnemonic: str) -> dict[_Key, Atom]:
-    """The atoms of a mnemonic by modifiers and types, also without the modifiers that go without saying."""
+def _index(mnemonic: str, types: tuple[str, ...]) -> dict[frozenset[str], Atom]:
+    """The atoms of a mnemonic and types by their modifiers, also without those that go without saying."""
     same: dict[str, list[Atom]] = {}
-    spelled: dict[_Key, str] = {}
+    spelled: dict[frozenset[str], str] = {}
     for form in forms(mnemonic):
-        if form.refused is None:
-            for modifiers, types in form.spellings():
+        if form.refused is None and form.takes(types):
+            for modifiers in form.every_modifiers():
                 atom = form.atom(modifiers, types)
                 same.setdefault(atom.spelling, []).append(atom)
-                spelled.update(dict.fromkeys(_keys(form, modifiers, types), atom.spelling))
+                defaults = {part.default for part in form.modifiers}
+                spelled.update(dict.fromkeys((frozenset(modifiers), frozenset(modifiers) - defaults), atom.spelling))
     whole = {spelling: replace(first, variants=tuple(others)) for spelling, (first, *others) in same.items()}
-    return {key: whole[spelling] for key, spelling in spelled.items()}
-
-
-def _keys(form: Form, modifiers: tuple[str, ...], types: tuple[str, ...]) -> Iterator[_Key]:
-    chosen = frozenset(modifiers)
-    yield chosen, types
-    for part in form.modifiers:
-        if part.default in chosen:
-            yield chosen - {part.default}, types
+    return {modifiers: whole[spelling] for modifiers, spelling in spelled.items()}
 
 
 class Spelling:
@@ -173,7 +174,12 @@ class Ptx:
         except TilekitError as error:
             mnemonic, *tokens = text.split(".")
             modifiers, types = _key(tokens)
-            going_on = any(modifiers <= known and types == of[: len(types)] for known, of in _index(mnemonic))
+            going_on = any(
+                modifiers <= known
+                for whole in _types(mnemonic)
+                if whole[: len(types)] == types
+                for known in _index(mnemonic, whole)
+            )
             if going_on and not _repeats(tokens):
                 return Spelling(text)
             raise KernelAttributeError(error.message) from None
