@@ -22,7 +22,7 @@ ERRORS = {
     "fma.relu.bf16": (KernelValueError, "lacks its rounding; write fma.rn.relu.bf16"),
     "fma.rz.f16": (KernelValueError, "rounding .rz is illegal with .f16; legal is .rn"),
     "add.rp.bf16": (KernelValueError, "rounding .rp is illegal with .bf16; legal is .rn"),
-    "add.rn.s32": (KernelValueError, "with .s32 there is no rounding; the legal spellings are add.<u16|"),
+    "add.rn.s32": (KernelValueError, "with .s32 there is no rounding; the legal spellings are add.s32, add.sat.s32"),
     "fma.rn.rz.f32": (KernelValueError, "has two roundings, .rn, .rz; write one"),
     "fma.rn.rn.f32": (KernelValueError, "has .rn twice"),
     "fma.rn.sat.f64": (KernelValueError, ".sat is illegal with .f64, which takes no modifier; the legal spellings are"),

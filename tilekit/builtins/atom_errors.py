@@ -88,14 +88,14 @@ def _rounding(modifiers: list[str], types: tuple[str, ...], fitting: Sequence[Fo
     if not given or given[0] in legal:
         return None
     if not legal:
-        return f": with {_shown(types)} there is no rounding; the legal spellings are {_listed(fitting)}"
+        return f": with {_shown(types)} there is no rounding; the legal spellings are {_listed(fitting, types)}"
     return f": rounding .{given[0]} is illegal with {_shown(types)}; legal is {_or([f'.{name}' for name in legal])}"
 
 
 def _modifiers(modifiers: list[str], types: tuple[str, ...], fitting: Sequence[Form]) -> str:
     """A modifier is illegal with the types, or missing, or several do not go together."""
     legal = {token for form in fitting for part in form.modifiers for token in part.tokens}
-    listed = f"the legal spellings are {_listed(fitting)}"
+    listed = f"the legal spellings are {_listed(fitting, types)}"
     for token in modifiers:
         if token not in legal:
             others = _dotted(sorted(legal - set(ROUNDINGS))) or "no modifier"
@@ -115,8 +115,8 @@ def _shown(types: tuple[str, ...]) -> str:
     return "".join(f".{name}" for name in types)
 
 
-def _listed(found: Sequence[Form]) -> str:
-    texts = list(dict.fromkeys(map(str, found)))
+def _listed(found: Sequence[Form], types: tuple[str, ...] | None = None) -> str:
+    texts = list(dict.fromkeys(form.text(types) for form in found))
     more = f" and {len(texts) - _SHOWN} more forms" if len(texts) > _SHOWN else ""
     return ", ".join(texts[:_SHOWN]) + more
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from tilekit.ir.types import DTYPES, DType
 
 _DATA = Path(__file__).with_name("atoms.json")
 ROUNDINGS = ("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi")
+_LONG = 4
 _INEXACT = {"approx", "full"}
 _NO_FLAG = {"global", "v2", "v4", "v8", *ROUNDINGS}
 _PART = re.compile(r"<([^>]+)>|\[([^\]]+)\]|\{([^=]+)=([^}]+)\}")
@@ -29,6 +30,8 @@ class Part:
     choices: tuple[str, ...]
     optional: bool = False
     default: str | None = None
+    short: str = ""
+    """The choices by the names that the data has for long lists of them."""
 
     @property
     def required(self) -> bool:
@@ -38,11 +41,12 @@ class Part:
     def tokens(self) -> frozenset[str]:
         return frozenset(token for choice in self.choices for token in choice.split("."))
 
-    def __str__(self) -> str:
-        text = "|".join(f".{choice}" for choice in self.choices)
+    def text(self, short: bool = False) -> str:
+        """As a piece of a spelling: ``.<rn|rz>``, ``[.ftz]``."""
+        choices = self.short.split("|") if short else [*self.choices]
         if not self.required:
-            return f"[{text}]"
-        return text if len(self.choices) == 1 else f".<{'|'.join(self.choices)}>"
+            return f"[{'|'.join(f'.{choice}' for choice in choices)}]"
+        return f".{choices[0]}" if len(self.choices) == 1 else f".<{'|'.join(choices)}>"
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,10 @@ class Form:
     rule: Mapping[str, Any]
     """What the data says of it."""
 
-    def __str__(self) -> str:
-        return self.mnemonic + "".join(map(str, (*self.modifiers, *self.types)))
+    def text(self, types: tuple[str, ...] | None = None, short: bool = False) -> str:
+        """The spellings in one line, with these types or all that it takes."""
+        kinds = [part.text(short) for part in self.types] if types is None else [f".{name}" for name in types]
+        return self.mnemonic + "".join([*(part.text(short) for part in self.modifiers), *kinds])
 
     @property
     def refused(self) -> str | None:
@@ -82,7 +88,7 @@ class Form:
 
     def atom(self, modifiers: tuple[str, ...], types: tuple[str, ...]) -> Atom:
         slots = tuple(_slots(self.rule["operands"], modifiers, types))
-        sm, ptx = self._minimum({*modifiers, *types})
+        sm, ptx = self.minimum({*modifiers, *types})
         floats = all(DTYPES[s.carriers[0].name].is_float for s in slots if s.kind == "register")
         return Atom(
             spelling=".".join((self.mnemonic, *modifiers, *types)),
@@ -101,7 +107,8 @@ class Form:
             adjoint=self.rule["adjoint"] if floats else None,
         )
 
-    def _minimum(self, tokens: set[str]) -> tuple[str, tuple[int, int]]:
+    def minimum(self, tokens: Set[str] = frozenset()) -> tuple[str, tuple[int, int]]:
+        """The oldest sm and PTX that have the form, with these tokens in its spelling."""
         # "L1" stands for every token that begins with "L1::".
         begun = tokens | {token.partition("::")[0] for token in tokens}
         found = [self.rule["from"], *(since for token, since in self.rule.get("later", {}).items() if token in begun)]
@@ -114,15 +121,21 @@ def _version(text: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _slots(operands: str, modifiers: tuple[str, ...], types: tuple[str, ...]) -> Iterator[Slot]:
-    width = next((int(token[1:]) for token in modifiers if re.fullmatch(r"v\d", token)), 1)
-    for index, text in enumerate(operands.split()):
+def operand_parts(operands: str) -> Iterator[tuple[str, str, str, bool]]:
+    """Name, type or number of a spelled type, registers (a number, ``v`` or nothing), and whether it is memory."""
+    for text in operands.split():
         match = _OPERAND.fullmatch(text)
         assert match, text
         name, memory, kind, lanes = match.groups()
-        kind = types[int(kind)] if kind.isdigit() else kind
+        yield name, kind, lanes or "", bool(memory)
+
+
+def _slots(operands: str, modifiers: tuple[str, ...], types: tuple[str, ...]) -> Iterator[Slot]:
+    width = next((int(token[1:]) for token in modifiers if re.fullmatch(r"v\d", token)), 1)
+    for index, (name, kind, lanes, memory) in enumerate(operand_parts(operands)):
+        named = types[int(kind)] if kind.isdigit() else kind
         count = width if lanes == "v" or memory else int(lanes or 1)
-        yield Slot(name, "r" if index else "w", kind, carriers(kind), count, "memory" if memory else "register")
+        yield Slot(name, "r" if index else "w", named, carriers(named), count, "memory" if memory else "register")
 
 
 @cache
@@ -172,11 +185,17 @@ def _form(mnemonic: str, family: str, about: Mapping[str, Any], rule: Mapping[st
     return Form(mnemonic, family, tuple(others), tuple(kinds), {**about, **rule})
 
 
+@cache
+def long_names() -> dict[str, str]:
+    """The names that the data has for more choices than a line should list."""
+    return {name: listed for name, listed in _data()["names"].items() if listed.count("|") >= _LONG}
+
+
 def _part(text: str) -> Part:
     match = _PART.fullmatch(text)
     assert match, text
     one, some, defaulted, default = match.groups()
-    choices = tuple(
-        token for name in (one or some or defaulted).split("|") for token in _data()["names"].get(name, name).split("|")
-    )
-    return Part(choices, optional=some is not None, default=default)
+    names = (one or some or defaulted).split("|")
+    listed = [_data()["names"].get(name, name) for name in names]
+    short = "|".join(name if name in long_names() else of for name, of in zip(names, listed, strict=True))
+    return Part(tuple("|".join(listed).split("|")), some is not None, default, short)

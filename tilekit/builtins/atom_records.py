@@ -35,6 +35,17 @@ class Slot:
         return f"[{text}]" if self.kind == "memory" else text
 
 
+def needs_text(sm: str, ptx: tuple[int, int]) -> str:
+    """A minimum in words.
+
+    Example:
+        >>> needs_text("107a", (9, 4))
+        'sm_107a or sm_107f, PTX 9.4'
+    """
+    family = f" or sm_{sm[:-1]}f" if sm.endswith("a") else ""
+    return f"sm_{sm}{family}, PTX {ptx[0]}.{ptx[1]}"
+
+
 @dataclass(frozen=True)
 class Atom:
     """One PTX instruction, completely spelled. ``tk.ptx["..."]`` finds it; kernels may capture it.
@@ -79,8 +90,7 @@ class Atom:
     @property
     def needs(self) -> str:
         """The oldest GPU and PTX that have it, as text."""
-        family = f" (or {self.min_sm[:-1]}f)" if self.min_sm.endswith("a") else ""
-        return f"sm_{self.min_sm}{family}, PTX {self.min_ptx[0]}.{self.min_ptx[1]}"
+        return needs_text(self.min_sm, self.min_ptx)
 
     def runs_on(self, arch: str | int) -> bool:
         """Whether a GPU has it.
