@@ -7,13 +7,13 @@ import json
 import platform
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.builtins import atom_bounds, atom_cases, atom_oracle
 from tests.builtins.atom_cases import operands_of, wrong
+from tests.builtins.atom_values_cases import computed
 from tilekit.builtins.atom_values import cpu_expression, evaluate, why_only_on_gpu
 from tilekit.builtins.atoms import Atom, atoms, find_atom
 from tilekit.builtins.exact import fused
@@ -28,15 +28,6 @@ EXACT = [
 ]
 UPWARD = {"x86_64": 0x800, "aarch64": 0x400000}
 """C's FE_UPWARD, where it is known."""
-
-
-def computed(atom: Atom, given: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-    """The bits of the results for bits of operands."""
-    types = [slot.ptx_type for slot in atom.slots]
-    registers = [atom_cases.registers(bits, type) for bits, type in zip(given, types[1:], strict=True)]
-    out = evaluate(atom, registers)
-    assert out.dtype == atom_cases.registers(given[0][:0], types[0]).dtype
-    return atom_cases.bits_of(out)
 
 
 def differing(chosen: list[Atom], count: int) -> list[str]:

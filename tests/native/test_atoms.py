@@ -12,7 +12,7 @@ import pytest
 
 from tests.builtins import atom_bounds
 from tests.builtins.atom_cases import operands_of, wrong
-from tests.native import atom_drivers
+from tests.native import atom_drivers, cuda_driver, ftz_triples, probe_atoms
 from tests.native.cuda_driver import EACH
 from tilekit.builtins.atoms import Atom, atoms
 
@@ -196,3 +196,32 @@ def test_flushing_by_the_processor_is_another_rule(compiler: str, build: Any, ca
         finally:
             library.write_state(outer)
         assert wrong(atom.spelling, given, got)
+
+
+@pytest.mark.gpu
+def test_a_gpu_computes_the_same() -> None:
+    """Every exact form that it has, by the instruction itself."""
+    assert probe_atoms.compare_forms(probe_atoms.architecture(), 200) == 0
+
+
+@pytest.mark.gpu
+def test_approximations_of_a_gpu() -> None:
+    chosen = [atom for atom in atom_bounds.bounded() if atom.runs_on(probe_atoms.architecture())]
+    given = [atom_bounds.operands_of(atom) for atom in chosen]
+    for atom, operands, got in zip(chosen, given, probe_atoms.results(chosen, given), strict=True):
+        assert 0 < atom_bounds.error_of(atom.spelling, operands, got) <= 1, atom
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_kernels_for_a_gpu_compile(exact: bool) -> None:
+    """So that a run on one is not spent on finding out."""
+    chosen = [atom for atom in atom_drivers.computed(exact) if atom.runs_on(90)][::11]
+    code = cuda_driver.compile_cubin(atom_drivers.gpu_source(chosen), "90")
+    assert code.startswith(b"\x7fELF")
+
+
+def test_triples_for_ftz_are_where_rules_differ() -> None:
+    for type in ("f32", "f16"):
+        for family, triples in ftz_triples.families(type, 300).items():
+            found = [ftz_triples.rules(type, "rn", *row) for row in zip(*(v.tolist() for v in triples), strict=True)]
+            assert len({tuple(rules.values()) for rules in found}) >= 4, family
