@@ -130,6 +130,27 @@ template <class T, Round R> TK_FN u32 round_bits(f64 x)
     return (u32)(out | (negative ? T::infinity + T::least_normal : 0));
 }
 
+// The same of an f32, which may have been rounded to odd; in lanes of 32 bits where the format allows.
+template <class T, Round R> TK_FN u32 round_bits_f32(f32 x)
+{
+    const u32 bits = bit_cast<u32>(x), sign = bits >> 31;
+    if constexpr (is_same<T, BF16>::value && R != RNA) {  // f32's exponents: dropping bits rounds, also to infinity
+        const u32 whole = (bits & 0x7fffffffu) == 0x7f800000u ? 0u : ~0u;
+        if constexpr (R == RN) return (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+        else return (bits + ((R == RM ? sign : (R == RP ? 1u - sign : 0u)) * 0xffffu & whole)) >> 16;
+    }
+    else if constexpr (is_same<T, F16>::value && R == RN) return f16_bits_from_f32(x);
+    else return round_bits<T, R>((f64)x);
+}
+// a + b rounded to odd in f32.
+TK_FN f32 add_odd_f32(f32 a, f32 b)
+{
+    const f32 s = a + b, t = s - a, error = (a - (s - t)) + (b - t);
+    const u32 bits = bit_cast<u32>(s), down = (error < 0) == (s > 0) ? 1u : 0u;
+    const bool inexact = error != 0 && error == error;
+    return bit_cast<f32>(inexact && !(bits & 1) ? bits + 1u - 2u * down : bits);
+}
+
 // A result's bits after the modifiers, in PTX's order: what .sat, .relu and NaN make of them.
 template <class T, u32 F> TK_FN bits_of<T> finish(bits_of<T> bits, bool nan)
 {

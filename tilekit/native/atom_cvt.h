@@ -54,6 +54,10 @@ template <class D, class A, Round R, u32 F> TK_FN carrier<D> cvt(carrier<A> a)
         const f64 x = as_f64<A>(is_same<A, F32>::value ? input<A, F>(a) : a);
         if constexpr (!is_float<D>) return integer_from<D, A, R>(x);
         else if constexpr (to_integer(R)) return float_from<D, RN, F>(integral<R>(x));
+        else if constexpr (is_same<A, F32>::value && sizeof(carrier<D>) == 2) {
+            const f32 y = input<A, F>(a);
+            return finish<D, F>((u16)round_bits_f32<D, R>(y), y != y);
+        }
         else return float_from<D, R, F>(x);
     }
     else if constexpr (is_float<D>) return float_from<D, R, F>(f64_from<is_same<D, F64>::value ? R : TO_ODD>(a));

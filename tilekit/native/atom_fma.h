@@ -45,13 +45,18 @@ template <Round R, u32 F> TK_FN f32 product(f32 a, f32 b)
     return finished<F32, F>(out);
 }
 
-// A sum or product in f64, rounded to odd, as a 16-bit float.
-template <class T, Round R, u32 F> TK_FN u16 narrowed(f64 x)
+// A sum or product of 16-bit floats, rounded to odd. f16's are exact in f32 but for that; bf16's have f64's exponents.
+template <class T, Round R, u32 F> TK_FN u16 narrowed(f32 x)
 {
-    u32 bits = round_bits<T, R>(x);
+    u32 bits = round_bits_f32<T, R>(x);
     if constexpr ((F & FTZ) != 0 && is_same<T, F16>::value)
-        bits = x < 0x1p-14 && x > -0x1p-14 ? bits & 0x8000u : bits;
+        bits = x < 0x1p-14f && x > -0x1p-14f ? bits & 0x8000u : bits;
     return finish<T, F>((u16)bits, x != x);
+}
+template <class T, Round R, u32 F> TK_FN u16 sum_half(f32 x, f32 y, f32 z)
+{
+    if constexpr (is_same<T, F16>::value) return narrowed<T, R, F>(add_odd_f32(x * y, z));
+    else return narrowed<T, R, F>(to_f32_odd(add_odd((f64)x * (f64)y, (f64)z)));
 }
 template <class T, u32 F> TK_FN bool out_of_bounds(u16 a, u16 b)
 {
@@ -59,8 +64,7 @@ template <class T, u32 F> TK_FN bool out_of_bounds(u16 a, u16 b)
 }
 template <class T, Round R, u32 F> TK_FN u16 fma_half(u16 a, u16 b, u16 c)
 {
-    const f64 x = as_f64<T>(a), y = as_f64<T>(b), z = as_f64<T>(c);
-    const u16 r = narrowed<T, R, F>(add_odd(x * y, z));
+    const u16 r = sum_half<T, R, F>(as_f32<T>(a), as_f32<T>(b), as_f32<T>(c));
     return out_of_bounds<T, F>(a, b) ? (u16)0 : r;
 }
 
@@ -95,10 +99,7 @@ template <class D, class A, class B, Round R, u32 F> TK_FN carrier<D> add_floats
         if constexpr (R == RN) return finished<F32, F>(input<F32, F>(x + y));
         else return sum<R, F>(x + y, (f64)x, (f64)y);
     }
-    else {
-        const f64 x = as_f64<D>(input<D, F>(a)), y = as_f64<D>(input<D, F>(b));
-        return narrowed<D, R, F>(add_odd(x, y));
-    }
+    else return sum_half<D, R, F>(as_f32<D>(input<D, F>(a)), 1.0f, as_f32<D>(input<D, F>(b)));
 }
 template <class D, class A, class B, Round R, u32 F> TK_FN carrier<D> mul_floats(carrier<A> a, carrier<B> b)
 {
@@ -108,7 +109,9 @@ template <class D, class A, class B, Round R, u32 F> TK_FN carrier<D> mul_floats
         return propagated(fma_wide<R>(a, b, bit_cast<f64>(sign)), a, b, b);
     }
     else if constexpr (is_same<D, F32>::value) return product<R, F>(as_f32<A>(a), as_f32<B>(b));
-    else return narrowed<D, R, F>(as_f64<D>(input<D, F>(a)) * as_f64<D>(input<D, F>(b)));
+    else if constexpr (is_same<D, F16>::value)
+        return narrowed<D, R, F>(as_f32<D>(input<D, F>(a)) * as_f32<D>(input<D, F>(b)));
+    else return narrowed<D, R, F>(to_f32_odd(as_f64<D>(a) * as_f64<D>(b)));
 }
 // -x where x is a number; PTX's a - b is a + (-b), and a NaN stays as it is.
 template <class T> TK_FN carrier<T> negative(carrier<T> x)
