@@ -19,6 +19,7 @@ import numpy as np
 import tilekit as tk
 from tests.conformance import Case, build, cases_of, check_run
 from tests.cuda_library import CudaLibrary, arch_of_first_gpu
+from tilekit.ir.program import MANY_POINTS
 
 FAMILIES = sorted(path.stem for path in (Path(__file__).parent / "builtins").glob("test_conform_*.py"))
 Run = Callable[[], object]
@@ -68,7 +69,7 @@ def launches() -> Iterator[tuple[str, Run]]:
         tk.launch(row_sums, dim=8, inputs=held[:1], outputs=held[1:])
         assert np.array_equal(held[1].numpy(), a.astype(np.float32).sum(1))
 
-    yield from ((f"points {size}", partial(points, size)) for size in (1, 255, 1000, 4099))
+    yield from ((f"points {size}", partial(points, size)) for size in (1, 255, 1000, MANY_POINTS + 77))
     yield from ((f"tiles {rows}x{columns}", partial(tiles, rows, columns)) for rows, columns in ((8, 16), (37, 53)))
     yield "halves", halves
 
