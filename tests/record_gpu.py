@@ -70,7 +70,7 @@ def stages(workers: int) -> list[Stage]:
         Stage("bench launch", ("-m", "tilekit.bench.launch"), 60),
         Stage("bench elementwise", ("-m", "tilekit.bench.elementwise"), 90, needs=("torch",)),
         Stage("warp", (*PYTEST, "-m", "gpu", "-k", "warp", "tests/runtime/cuda"), 120, needs=("warp",)),
-        Stage("two GPUs", (*PYTEST, "-m", "gpu", "-k", "two_gpus or second_gpu", "tests/runtime/cuda"), 120, gpus=2),
+        Stage("two GPUs", (*PYTEST, "-m", "gpu", "-k", "two_gpus or second_gpu", "tests/runtime/cuda", "tests/cases"), 120, gpus=2),
     ]  # fmt: skip
 
 
