@@ -56,6 +56,7 @@ def stages(workers: int) -> list[Stage]:
     spread = ("-n", str(workers), "--dist", "loadfile", "-m")
     ignored = tuple(f"--ignore={path}" for path in ALONE)
     sanitized = ("-m", "tests.sanitized")
+    launching = ("tests/runtime/cuda", "tests/cases")
     return [
         Stage("demo", ("-m", "tilekit", "demo"), 60),
         Stage("tests", (*PYTEST, *spread, "gpu", *ignored), 300),
@@ -69,8 +70,8 @@ def stages(workers: int) -> list[Stage]:
               {"TILEKIT_TEST_GPU": "1"}),
         Stage("bench launch", ("-m", "tilekit.bench.launch"), 60),
         Stage("bench elementwise", ("-m", "tilekit.bench.elementwise"), 90, needs=("torch",)),
-        Stage("warp", (*PYTEST, "-m", "gpu", "-k", "warp", "tests/runtime/cuda"), 120, needs=("warp",)),
-        Stage("two GPUs", (*PYTEST, "-m", "gpu", "-k", "two_gpus or second_gpu", "tests/runtime/cuda", "tests/cases"), 120, gpus=2),
+        Stage("warp", (*PYTEST, "-m", "gpu", "-k", "warp", *launching), 120, needs=("warp",)),
+        Stage("two GPUs", (*PYTEST, "-m", "gpu", "-k", "two_gpus or second_gpu", *launching), 120, gpus=2),
     ]  # fmt: skip
 
 
