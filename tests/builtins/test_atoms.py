@@ -125,6 +125,7 @@ def test_what_the_isa_does_not_fix_is_not_exact() -> None:
     inexact = {atom.mnemonic for atom in atoms() if not atom.exact}
     assert inexact == {"div", "rcp", "sqrt", "rsqrt", "ex2", "lg2", "tanh", "sin", "cos"}
     assert {atom.mnemonic for atom in atoms() if atom.exact} - inexact >= {"fma", "add", "min", "cvt"}
+    assert all(atom.exact == (not atom.error) == {"approx", "full"}.isdisjoint(atom.modifiers) for atom in atoms())
     assert (tk.ptx["div.rn.f32"].exact, tk.ptx["div.full.f32"].exact, tk.ptx["rcp.approx.ftz.f64"].exact) == (
         True,
         False,
