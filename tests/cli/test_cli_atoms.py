@@ -32,7 +32,15 @@ def test_a_pattern_lists_spellings(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_one_spelling_is_told_whole(capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(capsys, "add.f16")
-    assert [line.split()[0] for line in lines] == ["spelling", "operands", "dtypes", "needs", "result", "gradient"]
+    assert [line.split()[0] for line in lines] == [
+        "spelling",
+        "operands",
+        "dtypes",
+        "needs",
+        "result",
+        "runs",
+        "gradient",
+    ]
     assert lines[0].split() == ["spelling", "add.rn.f16"]
     assert lines[2].split(maxsplit=1)[1] == "f16: float16 or uint16"
     assert printed(capsys, "ex2.approx.f32")[4].endswith("not exact; the error by the ISA: 2 ulp")
