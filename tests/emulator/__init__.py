@@ -1,10 +1,15 @@
-"""CUDA C++ on the CPU, instruction by instruction of ``native/ptx.h``: what tensor cores compute, tested without a GPU."""
+"""CUDA C++ on the CPU, instruction by instruction of ``native/ptx.h``: products of tensor cores without a GPU.
+
+The threads of a block take turns where they wait for each other. Asynchronous copies happen as late as they may, and
+shared memory is full of NaNs when a block begins, so that who reads too early does not get the right numbers. What is
+not emulated: the rounding inside tensor cores, and how fast anything is.
+"""
 
 from __future__ import annotations
 
 import ctypes
-import os
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,28 +17,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from tilekit.codegen.cpu import ENTRY
+from tilekit.ir.types import ScalarType
+from tilekit.runtime.cpu import format_of
 from tilekit.runtime.cuda.build import headers
+from tilekit.runtime.program import Compiled
 
 HERE = Path(__file__).parent
 FLAGS = "-std=c++17 -O1 -ffp-contract=off -fwrapv -fno-strict-aliasing -fPIC -shared -w".split()
 ON_CPU = ("half.h", "scalar.h", "pack.h")
 """Headers with CUDA's instructions for what they can do without."""
-PASSED = """
-extern "C" __attribute__((visibility("default"))) void run_{0}(const void* given) {{ {1} }}
-"""
+RUN = 'extern "C" __attribute__((visibility("default"))) void run_{0}(const void* given) {{ {1} }}'
 
 
-def compiler() -> list[str] | None:
-    """The command of a C++ compiler with a C library; None where there is none."""
-    if found := shutil.which("g++") or shutil.which("clang++"):
-        return [found]
-    return None
-
-
-needs_emulator = pytest.mark.skipif(compiler() is None, reason="needs g++ or clang++")
+def compiler() -> list[str]:
+    """The command of a C++ compiler that has a C library."""
+    found = shutil.which("g++") or shutil.which("clang++")
+    return [found] if found else [sys.executable, "-m", "ziglang", "c++", "-fno-sanitize=undefined"]
 
 
 def write_headers(folder: Path) -> None:
@@ -48,12 +49,12 @@ def write_headers(folder: Path) -> None:
 
 
 class Emulated:
-    """Emitted kernels, compiled as one library for the CPU.
+    """CUDA sources, compiled as one library for the CPU.
 
     Args:
-        sources: As ``Compiled.source``, or with a function ``run`` in place of an entry (``calls``).
+        sources: Each with an entry ``tk_launch``, as emitted, or with a kernel ``run``.
         folder: Where files may be written.
-        calls: For sources without an entry of their own: the call of ``run`` with the words at ``given`` as arguments.
+        calls: Of sources with a kernel ``run``, its call; ``given`` are the words that are passed.
     """
 
     def __init__(self, sources: Sequence[str], folder: Path, calls: Sequence[str] = ()) -> None:
@@ -62,33 +63,48 @@ class Emulated:
         includes = dict.fromkeys(line for source in sources for line in source.splitlines() if _includes(line))
         path, output = folder / "kernels.cpp", folder / "kernels.so"
         path.write_text("\n".join(['#include "cuda.h"', *includes, *parts]))
-        command = [*(compiler() or ()), *FLAGS, f"-iquote{folder}", str(path), "-o", str(output)]
+        command = [*compiler(), *FLAGS, f"-iquote{folder}", str(path), "-o", str(output)]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[:4000]
         self.library = ctypes.CDLL(str(output))
+        self.library.emulate.restype = ctypes.c_char_p
 
     def _part(self, number: int, source: str, calls: Sequence[str]) -> str:
-        lines = (line for line in source.splitlines() if not _includes(line) and not line.startswith("#line"))
-        body = "\n".join(lines)
+        body = "\n".join(line for line in source.splitlines() if not _includes(line) and not line.startswith("#line"))
         body = body.replace("extern __shared__ __align__(128) char arena[];", "char* const arena = ::arena;")
-        body = body.replace("__shared__", "static").replace("extern __C__", "")
-        if calls:
-            body, call = body.replace("TK_API", "static"), calls[number]
-        else:
-            body, call = body.replace(ENTRY, f"{ENTRY}_{number}"), f"{ENTRY}_{number}(*(const Args*)given);"
-        return f"namespace kernel_{number} {{\n{body}\n{PASSED.format(number, call)}}}\n"
+        body = body.replace("__shared__", "static").replace(ENTRY, f"{ENTRY}_{number}").replace("TK_API", "static")
+        call = calls[number] if calls else f"{ENTRY}_{number}(*(const Args*)given);"
+        return f"namespace kernel_{number} {{\n{body}\n{RUN.format(number, call)}\n}}\n"
 
     def run(self, number: int, words: Sequence[int], blocks: int, threads: int) -> None:
-        """Run a kernel; ``words`` are its arguments, eight bytes each.
-
-    
-        it runs in a child where one is to be had, and only memory that is shared with it changes.
-        """
-        given = np.array(words, np.uint64)
+        """Run a kernel; ``words`` are its arguments, eight bytes each."""
+        given = np.array([word & 0xFFFFFFFFFFFFFFFF for word in words], np.uint64)
         entry = ctypes.cast(self.library[f"run_{number}"], ctypes.c_void_p)
-        self.library.emulate(
-            entry, given.ctypes.data_as(ctypes.c_void_p), ctypes.c_longlong(blocks), ctypes.c_longlong(threads)
-        )
+        pointer, numbers = given.ctypes.data_as(ctypes.c_void_p), map(ctypes.c_longlong, (blocks, threads))
+        failure = self.library.emulate(entry, pointer, *numbers)
+        assert not failure, failure.decode()
+
+
+class EmulatedKernels(Emulated):
+    """Kernels that were compiled for CUDA."""
+
+    def __init__(self, compiled: Sequence[Compiled], folder: Path) -> None:
+        super().__init__([each.source for each in compiled], folder)
+        self.compiled = compiled
+
+    def launch(self, number: int, grid: tuple[int, ...], arguments: Sequence[Any]) -> None:
+        """Launch one of the kernels over a grid, with arrays and numbers as its arguments."""
+        compiled = self.compiled[number]
+        threads = compiled.threads
+        words = [*grid, *(1,) * (4 - len(grid)), len(grid) | threads << 32, 0]
+        params = compiled.generated.function.params.values()
+        for value, given in zip(params, arguments, strict=True):
+            if isinstance(value.type, ScalarType):
+                packed = struct.pack(format_of(value.type), given)
+                words.append(int.from_bytes(packed, sys.byteorder))
+            else:
+                words += words_of(given)
+        self.run(number, words, int(np.prod(grid)), threads)
 
 
 def _includes(line: str) -> bool:
@@ -97,13 +113,4 @@ def _includes(line: str) -> bool:
 
 def words_of(array: np.ndarray[Any, Any]) -> list[int]:
     """An array as an argument."""
-    return [_word(value) for value in (array.ctypes.data, *array.shape, *array.strides)]
-
-
-def _word(value: int) -> int:
-    return value & 0xFFFFFFFFFFFFFFFF
-
-
-def launch_words(grid: tuple[int, ...], threads: int) -> list[int]:
-    """A ``tk::Launch``."""
-    return [*grid, *(1,) * (4 - len(grid)), len(grid) | threads << 32, 0]
+    return [array.ctypes.data, *array.shape, *array.strides]

@@ -30,7 +30,6 @@ struct Fiber {
     char* stack;
     Index thread;
     bool done;
-    long waits_for;         // the turn of its barrier that it waits for
     Copies groups[16];      // copies under way; those of the group that is not ended yet are the last
     int ended;
 };
@@ -47,12 +46,13 @@ static ucontext_t scheduler;
 static Barrier whole_block, warps[most_threads / 32];
 static Index block_index, block_extent;
 static uint64_t posted[most_threads][8];
-static bool failed;
+static char failure[200];  // empty while nothing is wrong
 
-// Ends the process with a message; the tests run kernels in a child.
+// Leaves the kernel with a message.
 [[noreturn]] static void fail(const char* what)
 {
-    fprintf(stderr, "block %d, thread %d: %s\n", block_index.x, current ? current->thread.x : -1, what);
+    snprintf(failure, sizeof(failure), "block %d, thread %d: %s", block_index.x, current->thread.x, what);
+    setcontext(&scheduler);
     abort();
 }
 static __attribute__((noinline)) void wait(Barrier& barrier)
@@ -126,6 +126,12 @@ static void begin()
     current->done = true;
     swapcontext(&current->context, &scheduler);
 }
+static long count_meetings(int threads)
+{
+    long count = whole_block.turn;
+    for (int w = 0; w < threads / 32; ++w) count += warps[w].turn;
+    return count;
+}
 static void run_block(int threads)
 {
     memset(arena, 0xff, sizeof(arena));  // NaNs
@@ -148,33 +154,36 @@ static void run_block(int threads)
     }
     for (int left = threads; left;) {
         const int before = left;
-        long meetings = whole_block.turn;
-        for (int w = 0; w < threads / 32; ++w) meetings += warps[w].turn;
+        const long meetings = count_meetings(threads);
         for (int t = 0; t < threads; ++t) {
             if (fibers[t]->done) continue;
             current = fibers[t];
             swapcontext(&scheduler, &current->context);
+            if (*failure) return;
             left -= fibers[t]->done;
         }
-        for (int w = 0; w < threads / 32; ++w) meetings -= warps[w].turn;
-        if (left == before && meetings == whole_block.turn) fail("threads wait for others that never come");
+        if (left == before && meetings == count_meetings(threads)) {
+            snprintf(failure, sizeof(failure), "block %d: threads wait for others that never come", block_index.x);
+            return;
+        }
     }
-    current = nullptr;
 }
 
 }  // namespace emulator
 
-// Runs a function in each thread of each block.
-extern "C" __attribute__((visibility("default"))) void emulate(
+// Runs a function in each thread of each block. Says what went wrong, or nothing.
+extern "C" __attribute__((visibility("default"))) const char* emulate(
     void (*kernel)(const void*), const void* arguments, long long blocks, long long threads)
 {
+    *emulator::failure = 0;
     emulator::entry = kernel;
     emulator::given = arguments;
     emulator::block_extent = emulator::Index{(int)threads};
-    for (long long b = 0; b < blocks; ++b) {
+    for (long long b = 0; b < blocks && !*emulator::failure; ++b) {
         emulator::block_index = emulator::Index{(int)b};
         emulator::run_block((int)threads);
     }
+    return emulator::failure;
 }
 
 #define threadIdx (emulator::current->thread)
