@@ -30,17 +30,24 @@ class CudaLibrary:
     """Functions compiled together; each is run like a kernel of its own, with 64 threads a block, or one lane where it
     observes lanes.
 
-    ``quick`` has NVRTC optimise little, for code that is only looked at: that takes a third of the time.
+    ``quick`` has NVRTC optimise little, for code that is only looked at: that takes a third of the time. ``together``
+    functions are one module.
     """
 
     def __init__(
-        self, functions: Sequence[Function], arch: str, ndim: int = 1, block_dim: int = 64, quick: bool = False
+        self,
+        functions: Sequence[Function],
+        arch: str,
+        ndim: int = 1,
+        block_dim: int = 64,
+        quick: bool = False,
+        together: int = TOGETHER,
     ) -> None:
         self.target = Target("cuda", arch, block_dim, ndim=ndim, index_checks=False, checked=False)
         self.quick = quick
         self.targets = [self._target_of(function) for function in functions]
         self.generated = [generate(*pair) for pair in zip(functions, self.targets, strict=True)]
-        parts = [range(len(functions))[first : first + TOGETHER] for first in range(0, len(functions), TOGETHER)]
+        parts = [range(len(functions))[first : first + together] for first in range(0, len(functions), together)]
         cubins = build.in_parallel([partial(self._compile, part) for part in parts])
         self.cubins = {number: cubin for part, cubin in zip(parts, cubins, strict=True) for number in part}
 

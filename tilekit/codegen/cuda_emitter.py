@@ -19,7 +19,7 @@ from tilekit.codegen.text import cpp_type
 from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.affine import affine_of, definitions
 from tilekit.ir.core import Block, Function, Op, Value, walk
-from tilekit.ir.types import TileType
+from tilekit.ir.types import DType, TileType
 from tilekit.ir.views import ViewMap
 
 
@@ -35,6 +35,8 @@ class CudaEmitter(Emitter):
         super().__init__(fn, storage, target)
         self.alone = alone
         """Whether the current op is run by each thread for itself."""
+        self.kept: list[DType] | None = None
+        """Of a thread with several points: what it writes once it has computed all of them; else None."""
         self.steps = Steps()
         self.pending = Pending()
         self._inside: Op | None = None
@@ -118,6 +120,15 @@ class CudaEmitter(Emitter):
             else:
                 super().emit_op(op, operands)
             self._inside = outer
+
+    def write(self, pointer: str, value: str, dtype: DType) -> None:
+        if self.kept is None:
+            super().write(pointer, value, dtype)
+        else:
+            number = len(self.kept)
+            self.line(f"at{number}[q] = {pointer};")
+            self.line(f"kept{number}[q] = {value};")
+            self.kept.append(dtype)
 
     def _lanes(self, op: Op, operands: dict[str, Any]) -> None:
         """A loop over lanes: a thread is a lane."""

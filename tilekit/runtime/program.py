@@ -20,7 +20,7 @@ from tilekit.errors import CompileError
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
-from tilekit.ir.program import CeilDiv, Dim, Product, Program, Size
+from tilekit.ir.program import CeilDiv, Dim, PointBlocks, Product, Program, Size, point_blocks
 from tilekit.ir.types import ArrayType, ScalarType
 from tilekit.runtime.cpu import Generated, compile_library, cpu_target, generate
 from tilekit.runtime.cuda import build, generate as cuda
@@ -110,11 +110,14 @@ class Compiled:
         """How many a launch runs: a number where the grid is known, else in terms of it."""
         lanes = self.generated.lanes if self.device == "cpu" else self.generated.lanes or self.threads
         each = 1 if self.form.tiled else lanes or 1
+        together = self.generated.together
         if self.grid is not None:
-            return -(-math.prod(self.grid) // each)
+            return point_blocks(math.prod(self.grid), each, together)
         points: Size = Dim(0)
         for axis in range(1, self.form.ndim or 1):
             points = Product(points, Dim(axis))
+        if together > 1:
+            return PointBlocks(points, each, together)
         return points if each == 1 else CeilDiv(points, each)
 
     def build(self) -> Compiled:
