@@ -12,7 +12,7 @@ import shutil
 import struct
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,8 @@ import numpy as np
 
 from tilekit.codegen.cpu import ENTRY
 from tilekit.ir.types import ScalarType
-from tilekit.runtime.cpu import format_of
+from tilekit.runtime.cpu import Generated, format_of
 from tilekit.runtime.cuda.build import headers
-from tilekit.runtime.program import Compiled
 
 HERE = Path(__file__).parent
 FLAGS = "-std=c++17 -O1 -ffp-contract=off -fwrapv -fno-strict-aliasing -fPIC -shared -w".split()
@@ -86,19 +85,19 @@ class Emulated:
 
 
 class EmulatedKernels(Emulated):
-    """Kernels that were compiled for CUDA."""
+    """Kernels of which CUDA code was generated."""
 
-    def __init__(self, compiled: Sequence[Compiled], folder: Path) -> None:
-        super().__init__([each.source for each in compiled], folder)
-        self.compiled = compiled
+    def __init__(self, generated: Sequence[Generated], folder: Path) -> None:
+        super().__init__([each.source for each in generated], folder)
+        self.generated = generated
 
-    def launch(self, number: int, grid: tuple[int, ...], arguments: Sequence[Any]) -> None:
+    def launch(self, number: int, grid: tuple[int, ...], arguments: Mapping[str, Any]) -> None:
         """Launch one of the kernels over a grid, with arrays and numbers as its arguments."""
-        compiled = self.compiled[number]
-        threads = compiled.threads
+        generated = self.generated[number]
+        threads = generated.threads
         words = [*grid, *(1,) * (4 - len(grid)), len(grid) | threads << 32, 0]
-        params = compiled.generated.function.params.values()
-        for value, given in zip(params, arguments, strict=True):
+        for name, value in generated.function.params.items():
+            given = arguments[name]
             if isinstance(value.type, ScalarType):
                 packed = struct.pack(format_of(value.type), given)
                 words.append(int.from_bytes(packed, sys.byteorder))

@@ -73,7 +73,8 @@ TK_API void moved_{how}_{pitch}(i64* wrong) {{
     for (int r = 0; r < 64; ++r) for (int b = 0; b < {pitch}; b += 4)
         for (int row = 0; row < 64; ++row) for (int byte = 0; b + byte < {pitch}; byte += 4)
             if (!(r & row) && !(b & byte))
-                wrong[0] += (P::offset(r, b) ^ P::turn(row, byte)) + P::further(row, byte) != P::offset(r + row, b + byte);
+                wrong[0] += P::offset(r + row, b + byte) !=
+                    (P::offset(r, b) ^ P::turn(row, byte)) + P::further(row, byte);
 }}
 """)
     return "".join(lines)

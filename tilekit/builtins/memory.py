@@ -182,7 +182,8 @@ def _store_emit(cx: Any, a: str, t: Any, offset: tuple[str, ...], types: Any) ->
         held = t.layout
         if isinstance(held, Fragment):
             axis = cx.packed_axis("a", "offset")
-            call = "store_columns<{}, 0, 1>" if axis == 0 else f"store_fragment<{{}}, 0, 1, {str(axis == 1).lower()}>"
+            columns = axis == 0 and held.is_grid
+            call = "store_columns<{}, 0, 1>" if columns else f"store_fragment<{{}}, 0, 1, {str(axis == 1).lower()}>"
             to = f"{a}, at, tk::Rounded<{t.element}>()"
             cx.line(f"tk::{call.format(held.cpp)}(team.rank(), {t.pointer}, {to});")
         elif held is not None:

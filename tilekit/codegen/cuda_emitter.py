@@ -290,7 +290,7 @@ class CudaEmitter(Emitter):
         """Loops over a thread's registers of a fragment that hold elements."""
         i, row, col = self.fresh("i"), self.fresh("row"), self.fresh("col")
         held = f"if (tk::is_held<{layout.cpp}>(team.rank(), {i}))"
-        runs = {tile.plane: tile.element for tile in self._tiles() if tile.plane in self._runs}
+        runs = {tile.plane: tile.element for tile in self._tiles() if layout.is_grid and tile.plane in self._runs}
         with self._each_register(layout, i, runs) as loaded, self.braces(held):
             for name, what in ((row, "row"), (col, "col")):
                 self.line(f"[[maybe_unused]] const int {name} = {layout.cpp}::{what}(team.rank(), {i});")

@@ -33,7 +33,7 @@ template <class T, int X_, int K_, bool KMajor, int How, int Length = 0> struct 
     static TK_METHOD constexpr bool movable(int warps, int extent)
     {
         const int size = KMajor ? extent : extent * (int)sizeof(T), repeat = KMajor ? Place::period : 128;
-        return warps == 1 || size % repeat == 0 || (size & (size - 1)) == 0;
+        return warps == 1 || Place::period == 1 || size % repeat == 0 || (size & (size - 1)) == 0;
     }
 };
 
@@ -63,7 +63,7 @@ template <class Op, bool Apart> struct Spot {
     }
     template <class To> TK_METHOD To at(int dx, int dk) const
     {
-        if constexpr (Apart) return cast<To>(read_shared(address(dx, dk), typename Op::Element()));
+        if constexpr (Op::shared) return cast<To>(read_shared(address(dx, dk), typename Op::Element()));
         else return from.template at<To>(x + dx, k + dk);
     }
 };
