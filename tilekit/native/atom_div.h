@@ -22,11 +22,20 @@ template <Round R, u32 F> TK_FN f32 quotient(f32 a, f32 b)
     }
     return finished<F32, F>(out);
 }
+// a - r * b with the right sign, where r is next to a / b.
+TK_FN f64 missed(f64 r, f64 b, f64 a)
+{
+#if TK_HAS_FMA
+    const f64 size = a < 0 ? -a : a;
+    if (size > 0x1p-900 && size < 0x1p1000) return fma_ieee(-r, b, a);  // too large to underflow
+#endif
+    return fma_integers<TO_ODD>(-r, b, a);
+}
 template <Round R> TK_FN f64 quotient_wide(f64 a, f64 b)
 {
     const f64 r = a / b;
     if constexpr (R == RN) return r;
-    else return toward_wide<R>(r, negated_if(b < 0, fma_integers<TO_ODD>(-r, b, a)));
+    else return toward_wide<R>(r, negated_if(b < 0, missed(r, b, a)));
 }
 
 template <class D, class A, class B, Round R, u32 F> TK_FN carrier<D> div(carrier<A> a, carrier<B> b)
@@ -45,7 +54,7 @@ template <class D, class A, Round R, u32 F> TK_FN carrier<D> sqrt(carrier<A> a)
     const carrier<A> x = input<A, F>(a), r = sqrt_ieee(x);
     if constexpr (is_same<D, F64>::value) {
         if constexpr (R == RN) return propagated(r, x, x, x);
-        else return propagated(toward_wide<R>(r, fma_integers<TO_ODD>(-r, r, x)), x, x, x);
+        else return propagated(toward_wide<R>(r, missed(r, r, x)), x, x, x);
     }
     else return finished<F32, F>(toward<R>(r, (f64)x - (f64)r * (f64)r));
 }

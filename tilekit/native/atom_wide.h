@@ -76,6 +76,27 @@ template <Round R> TK_COLD f64 fma_integers(f64 a, f64 b, f64 c)
     if (!(r.hi | r.lo)) return R == RM ? -0.0 : 0.0;
     return round_wide<R>(r, ep, p_less ? sc : sp);
 }
+// r, which is the nearest f64 to r + rest, made the one in direction R.
+template <Round R> TK_FN f64 toward_wide(f64 r, f64 rest)
+{
+    const u64 bits = bit_cast<u64>(r), one = (i64)bits < 0 ? ~0ull : 1ull;
+    const bool above = rest > 0, below = rest < 0;
+    if constexpr (R == RZ) return bit_cast<f64>(bits - ((i64)bits < 0 ? above : below ? 1u : 0u));
+    else if constexpr (R == RP) return bit_cast<f64>(above ? bits + one : bits);
+    else if constexpr (R == RM) return bit_cast<f64>(below ? bits - one : bits);
+    else return r;
+}
+
+// a * b + c whose product and addend are in the middle of the range: from the nearest and the sign of what it misses,
+// which three sums without error give (Boldo and Muller).
+template <Round R> TK_FN f64 fma_middle(f64 a, f64 b, f64 c, f64 p)
+{
+    const f64 r = fma_ieee(a, b, c), low = fma_ieee(a, b, -p);
+    const f64 s = c + low, t = s - c, s_lost = (c - (s - t)) + (low - t);
+    const f64 u = p + s, v = u - p, u_lost = (p - (u - v)) + (s - v);
+    const f64 out = toward_wide<R>(r, ((u - r) + u_lost) + s_lost);
+    return R == RM && r == 0 ? -0.0 : out;
+}
 template <Round R> TK_FN f64 fma_wide(f64 a, f64 b, f64 c)
 {
     if constexpr (R == RN) return fma_ieee(a, b, c);
@@ -86,18 +107,11 @@ template <Round R> TK_FN f64 fma_wide(f64 a, f64 b, f64 c)
         return __builtin_ia32_vfmaddsd3_mask(Pair{a, 0}, Pair{b, 0}, Pair{c, 0}, 1, mode)[0];
     }
 #endif
+#if TK_HAS_FMA
+    const f64 p = a * b, size = p < 0 ? -p : p, addend = c < 0 ? -c : c;
+    if (size > 0x1p-900 && size < 0x1p1000 && addend < 0x1p1000) return fma_middle<R>(a, b, c, p);
+#endif
     return fma_integers<R>(a, b, c);
-}
-
-// r, which is the nearest f64 to r + rest, made the one in direction R.
-template <Round R> TK_FN f64 toward_wide(f64 r, f64 rest)
-{
-    const u64 bits = bit_cast<u64>(r), one = (i64)bits < 0 ? ~0ull : 1ull;
-    const bool above = rest > 0, below = rest < 0;
-    if constexpr (R == RZ) return bit_cast<f64>(bits - ((i64)bits < 0 ? above : below ? 1u : 0u));
-    else if constexpr (R == RP) return bit_cast<f64>(above ? bits + one : bits);
-    else if constexpr (R == RM) return bit_cast<f64>(below ? bits - one : bits);
-    else return r;
 }
 
 }  // namespace atom
