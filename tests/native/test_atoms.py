@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -51,12 +52,41 @@ def test_in_vectors(pattern: str, compiler: str, build: Any, call: Any) -> None:
     assert not differing(build, call, compiler, ("-O3", "-march=native"), chosen, 250)
 
 
+FUZZED = [
+    atom
+    for atom in atom_drivers.computed()
+    if atom.mnemonic in ("fma", "add", "sub", "mul") and {*atom.types} <= {"f32", "f64", "f16", "bf16"}
+]
+FULL_PATHS = [("-O3", "-march=native"), ("-O3", "-march=native", "-DTK_ATOM_PORTABLE"), *PATHS.values()]
+
+
 @pytest.mark.deep
-@pytest.mark.parametrize(
-    "flags", [("-O3", "-march=native"), ("-O3", "-march=native", "-DTK_ATOM_PORTABLE"), *PATHS.values()], ids=str
-)
-def test_a_million_triples(flags: tuple[str, ...], compiler: str, build: Any, call: Any) -> None:
-    assert not differing(build, call, compiler, flags, atom_drivers.computed(), 1_000_000)
+@pytest.mark.parametrize("atom", FUZZED, ids=str)
+def test_a_million_triples(atom: Atom, compilers: dict[str, list[str]], build: Any, call: Any) -> None:
+    """The oracle says what one build is to give, and all others give its bits."""
+    given = operands_of([slot.ptx_type for slot in atom.slots[1:]], 1_000_000)
+    results = []
+    for compiler in compilers:
+        for flags in FULL_PATHS:
+            library = build(atom_drivers.cpu_source(FUZZED), compiler, *flags_for(compiler, flags))
+            results.append(atom_drivers.run(library[f"run_{FUZZED.index(atom)}"], call, atom, given))
+    for other in results[1:]:
+        np.testing.assert_array_equal(other, results[0])
+    assert not wrong(atom.spelling, given, results[0], atom.slots[0].ptx_type)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("flags", FULL_PATHS, ids=str)
+def test_every_exact_atom(flags: tuple[str, ...], compiler: str, build: Any, call: Any) -> None:
+    assert not differing(build, call, compiler, flags, atom_drivers.computed(), 2000)
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="AVX-512 is x86's")
+def test_code_for_processors_with_roundings_in_instructions_compiles(compiler: str, build: Any) -> None:
+    """It runs in the other tests where the processor has them."""
+    chosen = [atom for atom in atom_drivers.computed() if "f64" in atom.types and atom.rounding in ("rz", "rm", "rp")]
+    arch = "skylake_avx512" if compiler == "zig" else "skylake-avx512"
+    build(atom_drivers.cpu_source(chosen[:40]), compiler, "-O1", f"-march={arch}")
 
 
 def test_approximations(compiler: str, build: Any, call: Any) -> None:
