@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 
 from tests.builtins import atom_cases, atom_oracle
-from tilekit.builtins.atoms import Atom, atoms
+from tilekit.builtins.atoms import Atom, atoms, find_atom
 
 
 def bounded() -> list[Atom]:
@@ -16,27 +17,10 @@ def bounded() -> list[Atom]:
 
 
 def bound(spelling: str) -> tuple[str, float]:
-    """The error that the PTX ISA allows for operands in ``RANGES``: relative, absolute, or in last places."""
-    how = atom_oracle.spelled(spelling)
-    half = how.types[0].removesuffix("x2")
-    match how.mnemonic:
-        case "ex2":
-            return {"f32": ("ulp", 2.0), "f16": ("relative", 2**-9.9), "bf16": ("relative", 2.0**-7)}[half]
-        case "tanh":
-            return {"f32": ("relative", 2.0**-11), "f16": ("absolute", 2**-10.987), "bf16": ("absolute", 2.0**-8)}[half]
-        case "lg2":
-            return "relative", 2.0**-22
-        case "sin" | "cos":
-            return "absolute", 2**-20.5
-        case "rsqrt":
-            return "relative", 2**-22.9
-        case "sqrt":
-            return "relative", 2.0**-23
-        case "rcp":
-            return "ulp", 1.0
-        case "div":
-            return "ulp", 2.0
-    raise NotImplementedError(spelling)
+    """The error that the table states for operands in ``RANGES``: relative, absolute, or in last places."""
+    match = re.match(r"(2\^)?([\d.-]+) (ulp|relative|absolute)", find_atom(spelling).error)
+    assert match, spelling
+    return match[3], 2.0 ** float(match[2]) if match[1] else float(match[2])
 
 
 def error_of(spelling: str, given: list[np.ndarray[Any, Any]], got: np.ndarray[Any, Any]) -> float:

@@ -28,12 +28,9 @@ def why_only_on_gpu(atom: Atom) -> str | None:
         >>> why_only_on_gpu(tk.ptx["fma.rn.f32"]) is None
         True
     """
-    if atom.mnemonic == "fma" and "ftz" in atom.flags:
-        return (
-            "no rule is known for which results a GPU flushes: neither tininess before rounding nor after it gives its "
-            f"bits; write {atom.spelling.replace('.ftz', '')}, or run the kernel on a GPU"
-        )
-    return None
+    if atom.only_on_gpu is None:
+        return None
+    return f"{atom.only_on_gpu}; write {atom.spelling.replace('.ftz', '')}, or run the kernel on a GPU"
 
 
 def _check(atom: Atom) -> None:

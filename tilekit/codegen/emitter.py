@@ -12,7 +12,7 @@ from tilekit.codegen.target import Target
 from tilekit.codegen.text import const_literal, cpp_type
 from tilekit.errors import Location
 from tilekit.ir.core import Block, Const, Function, Op, Value, map_operand
-from tilekit.ir.types import ArrayType, ScalarType, TileType
+from tilekit.ir.types import ArrayType, DType, ScalarType, TileType
 from tilekit.ir.views import ViewMap
 
 COORDINATES = ("c0", "c1", "c2", "c3")
@@ -177,6 +177,10 @@ class Emitter:
         """Let the op's ``emit`` rule write its lines; the expression of its result, if it gives one."""
         given = {"cx": self, "results": op.results, "blocks": op.blocks, "types": op.types()}
         return op.builtin.apply("emit", operands, op.attrs, **given)
+
+    def write(self, pointer: str, value: str, dtype: DType) -> None:
+        """Write an element of an array."""
+        self.line(f"*{pointer} = {value};")
 
     def native_call(self) -> str:
         """The call of the native function that is named like the op."""

@@ -44,6 +44,11 @@ class Fragment:
     registers: int
     """Elements that a thread holds."""
 
+    @property
+    def is_grid(self) -> bool:
+        """Whether a thread holds the same columns of each of its rows, known where code is emitted."""
+        return isinstance(self.registers, int)
+
 
 Layout = Blocked | Fragment
 

@@ -19,6 +19,11 @@ template <int Bytes> TK_FN void copy_async(u32 to, u64 from, int valid)
     else
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(Bytes), "r"(valid) : "memory");
 }
+// The same for 16 bytes that are all there, which takes fewer instructions.
+TK_FN void copy_async_whole(u32 to, u64 from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
 // Ends a group of the copies that this thread has started; copies_left<N> waits until at most N groups are under way.
 TK_FN void copies_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N> TK_FN void copies_left() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }

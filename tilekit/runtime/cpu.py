@@ -68,6 +68,8 @@ class Generated:
     """Where its tiles lie."""
     threads: int = 1
     """Threads that run a block."""
+    together: int = 1
+    """Points that a thread runs in a launch with many."""
 
 
 def generate(function: Function, target: Target, observe: Observer = lambda name, fn: None) -> Generated:
