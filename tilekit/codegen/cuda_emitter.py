@@ -13,6 +13,7 @@ from tilekit.codegen.emitter import Emitter
 from tilekit.codegen.layout import Blocked, Fragment, Layout, coordinates
 from tilekit.codegen.orders import PACK_BYTES
 from tilekit.codegen.refs import ElementIndex, TileRef
+from tilekit.codegen.repeats import MOST_UNROLLED, unrolled
 from tilekit.codegen.storage import Buffer, Storage, round_up
 from tilekit.codegen.target import Target
 from tilekit.codegen.text import cpp_type
@@ -297,6 +298,20 @@ class CudaEmitter(Emitter):
             index = ElementIndex((row, col))
             index.register, index.loaded = i, loaded
             yield index
+
+    def repeats(self, of: TileType, lanes: int = 1, everyone: bool = False) -> Iterator[ElementIndex]:
+        out = TileRef("", of, ViewMap.identity(of.shape), Buffer(of, -1))
+        if self.target.threads == 1 and of.size <= MOST_UNROLLED:
+            yield from unrolled(of.shape)
+        elif everyone:
+            with Emitter.each_element(self, out) as index:
+                yield index
+        else:
+            layout = next((tile.layout for tile in self._tiles() if tile.layout is not None), None)
+            if isinstance(layout, Blocked):
+                layout = replace(layout, size=of.size, vector=layout.vector // lanes)
+            with self.own_elements(layout, out) as index:
+                yield index
 
     @contextmanager
     def _each_register(self, layout: Fragment, i: str, runs: Mapping[str, str]) -> Iterator[dict[str, str]]:

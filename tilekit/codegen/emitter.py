@@ -338,3 +338,16 @@ class Emitter:
         for _ in out.shape:
             self.depth -= 1
             self.line("}")
+
+    def repeats(self, of: TileType, lanes: int = 1, everyone: bool = False) -> Iterator[ElementIndex]:
+        """A cooperative loop over the repeats of an instruction: for each, the index in a tile of that type.
+
+        An operand has ``lanes`` elements a repeat; with ``everyone``, every thread runs them all.
+        """
+        with self.each_element(_unplaced(of)) as index:
+            yield index
+
+
+def _unplaced(type: TileType) -> TileRef:
+    """A tile that lies nowhere, for loops over indices."""
+    return TileRef("", type, ViewMap.identity(type.shape), Buffer(type, -1))
