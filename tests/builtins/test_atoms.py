@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+import random
+import re
 
 import pytest
 
@@ -187,3 +189,24 @@ def test_refused_spellings_are_no_atoms_and_name_one() -> None:
 def test_every_family_says_what_it_computes() -> None:
     assert {atom.family for atom in atoms()} == set(families())
     assert all(families().values())
+
+
+def test_whatever_is_spelled_is_an_atom_or_explained() -> None:
+    rng = random.Random(5)
+    tokens = {
+        f.mnemonic: [t for g in forms(f.mnemonic) for p in (*g.modifiers, *g.types) for t in p.tokens] for f in forms()
+    }
+    found = 0
+    for _ in range(4000):
+        mnemonic = rng.choice(sorted(tokens))
+        given = [rng.choice(tokens[mnemonic]) for _ in range(rng.randint(0, 4))]
+        spelling = ".".join((mnemonic, *given))
+        try:
+            atom = tk.ptx[spelling]
+        except KernelValueError as error:
+            assert str(error).startswith(spelling)
+            assert re.search(r"; |twice|has two|is refused", str(error)), error
+        else:
+            found += 1
+            assert set(given) <= set(atom.spelling.split("."))
+    assert found > 50
