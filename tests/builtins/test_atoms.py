@@ -20,6 +20,7 @@ ERRORS = {
         KernelNameError,
         "no PTX instruction 'fmx' is known; did you mean 'fma' or 'max'? tk.ptx has fma, add,",
     ),
+    "FMA.rn.f32": (KernelNameError, "did you mean 'fma'?"),
     "fma.f32": (KernelValueError, "lacks its rounding; write fma.rn.f32, fma.rz.f32, fma.rm.f32 or fma.rp.f32"),
     "fma.relu.bf16": (KernelValueError, "lacks its rounding; write fma.rn.relu.bf16"),
     "fma.rz.f16": (KernelValueError, "rounding .rz is illegal with .f16; legal is .rn"),
