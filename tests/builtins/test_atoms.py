@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+import random
+import re
 
 import pytest
 
@@ -18,6 +20,7 @@ ERRORS = {
         KernelNameError,
         "no PTX instruction 'fmx' is known; did you mean 'fma' or 'max'? tk.ptx has fma, add,",
     ),
+    "FMA.rn.f32": (KernelNameError, "did you mean 'fma'?"),
     "fma.f32": (KernelValueError, "lacks its rounding; write fma.rn.f32, fma.rz.f32, fma.rm.f32 or fma.rp.f32"),
     "fma.relu.bf16": (KernelValueError, "lacks its rounding; write fma.rn.relu.bf16"),
     "fma.rz.f16": (KernelValueError, "rounding .rz is illegal with .f16; legal is .rn"),
@@ -187,3 +190,24 @@ def test_refused_spellings_are_no_atoms_and_name_one() -> None:
 def test_every_family_says_what_it_computes() -> None:
     assert {atom.family for atom in atoms()} == set(families())
     assert all(families().values())
+
+
+def test_whatever_is_spelled_is_an_atom_or_explained() -> None:
+    rng = random.Random(5)
+    tokens = {
+        f.mnemonic: [t for g in forms(f.mnemonic) for p in (*g.modifiers, *g.types) for t in p.tokens] for f in forms()
+    }
+    found = 0
+    for _ in range(4000):
+        mnemonic = rng.choice(sorted(tokens))
+        given = [rng.choice(tokens[mnemonic]) for _ in range(rng.randint(0, 4))]
+        spelling = ".".join((mnemonic, *given))
+        try:
+            atom = tk.ptx[spelling]
+        except KernelValueError as error:
+            assert str(error).startswith(spelling)
+            assert re.search(r"; |twice|has two|is refused", str(error)), error
+        else:
+            found += 1
+            assert set(given) <= set(atom.spelling.split("."))
+    assert found > 50

@@ -32,7 +32,8 @@ def explain(mnemonic: str, tokens: Sequence[str]) -> TilekitError:
 
 def _unknown_opcode(mnemonic: str) -> TilekitError:
     known = list(dict.fromkeys(form.mnemonic for form in forms()))
-    close = sorted(difflib.get_close_matches(mnemonic, known, 2), key=known.index)
+    low = mnemonic.lower()
+    close = [low] if low in known else sorted(difflib.get_close_matches(low, known, 2), key=known.index)
     hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
     return KernelNameError(f"no PTX instruction {mnemonic!r} is known; {hint}tk.ptx has {', '.join(known)}")
 
