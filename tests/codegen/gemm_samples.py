@@ -159,10 +159,10 @@ def random_samples(seed: int, count: int) -> Iterator[Sample]:
         a, b, out, total, precision = rng.choice(KINDS)
         tile = (rng.randrange(1, 100), rng.randrange(1, 100), rng.choice((8, 16, 24, 32, 40, rng.randrange(1, 48))))
         extents = tuple(rng.choice((extent, rng.randrange(1, 3 * extent + 1))) for extent in tile)
-        yield Sample(
-            a, b, out, tile, extents, total, precision, rng.choice(("NN", "NT", "TN", "TT")),
-            rng.choice(tuple(FORMS)), rng.choice(("none", "relu", "added", "reduced")), rng.choice((32, 64, 128, 256)),
-        )  # fmt: skip
+        form = rng.choice(tuple(FORMS))
+        block_dim = rng.choice((32, 64, 128, 256)) if form == "loop" else 256  # else it must hold the sums
+        how = rng.choice(("NN", "NT", "TN", "TT")), form, rng.choice(("none", "relu", "added", "reduced")), block_dim
+        yield Sample(a, b, out, tile, extents, total, precision, *how)
 
 
 def numpy_of(dtype: DType) -> Any:

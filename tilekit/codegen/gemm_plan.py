@@ -206,6 +206,8 @@ class Plan:
             parts.append(f"about {self.registers} registers")
         if self.ring is not None:
             parts.append(f"{self.ring.stages} stages of {self.ring.k} along k, {self.ring.bytes} bytes shared")
+            slow = [name for name, factor in (("a", self.a), ("b", self.b)) if factor and not factor.packed]
+            parts += [f"{name} is copied element by element" for name in slow]
         parts += [f"not {name}: {why}" for name, why in self.passed_over]
         return "; ".join(parts + ([f"float32: {self.lost_precision}"] if self.lost_precision else []))
 
