@@ -125,11 +125,18 @@ def test_what_the_isa_does_not_fix_is_not_exact() -> None:
     inexact = {atom.mnemonic for atom in atoms() if not atom.exact}
     assert inexact == {"div", "rcp", "sqrt", "rsqrt", "ex2", "lg2", "tanh", "sin", "cos"}
     assert {atom.mnemonic for atom in atoms() if atom.exact} - inexact >= {"fma", "add", "min", "cvt"}
+    assert all(atom.exact == (not atom.error) == {"approx", "full"}.isdisjoint(atom.modifiers) for atom in atoms())
     assert (tk.ptx["div.rn.f32"].exact, tk.ptx["div.full.f32"].exact, tk.ptx["rcp.approx.ftz.f64"].exact) == (
         True,
         False,
         False,
     )
+
+
+def test_flushing_fma_runs_on_gpus_alone() -> None:
+    assert {atom.spelling for atom in atoms() if atom.only_on_gpu} == {
+        atom.spelling for atom in atoms("fma") if "ftz" in atom.flags
+    }
 
 
 def test_three_numbers_may_have_a_minimum() -> None:

@@ -65,16 +65,19 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_record_of_stages(recorded: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "test_few.py").write_text(TESTS)
+    where = ("--rootdir", str(tmp_path), "-c", "/dev/null", str(tmp_path / "test_few.py"))
     found = recorded(
         Stage("good", ("-c", "print('all well')"), 20),
         Stage("slow", ("-c", "import time; print('begun'); time.sleep(60)"), 1),
         Stage("lacking", ("-c", "1"), 20, needs=("nobody_has_this",)),
         Stage("two", ("-c", "1"), 20, gpus=2),
-        Stage("tests", (*PYTEST, "--rootdir", str(tmp_path), "-c", "/dev/null", str(tmp_path / "test_few.py")), 60),
+        Stage("skipped", (*PYTEST, *where, "-k", "left_out"), 60),
+        Stage("tests", (*PYTEST, *where), 60),
     )
     assert {name: stage["result"] for name, stage in found["stages"].items()} == {
         "good": "passed",
         "slow": "out of time",
+        "skipped": "nothing ran",
         "tests": "failed (exit status 1)",
     }
     assert found["stages"]["good"]["last line"] == "all well"

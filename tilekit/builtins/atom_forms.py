@@ -17,7 +17,6 @@ from tilekit.ir.types import DTYPES, DType
 _DATA = Path(__file__).with_name("atoms.json")
 ROUNDINGS = ("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi")
 _LONG = 4
-_INEXACT = {"approx", "full"}
 _NO_FLAG = {"global", "v2", "v4", "v8", *ROUNDINGS}
 _PART = re.compile(r"<([^>]+)>|\[([^\]]+)\]|\{([^=]+)=([^}]+)\}")
 _OPERAND = re.compile(r"(\w+):(\[?)(\w+)\]?(?:\*(\w+))?")
@@ -60,10 +59,14 @@ class Form:
     rule: Mapping[str, Any]
     """What the data says of it."""
 
-    def text(self, types: tuple[str, ...] | None = None, short: bool = False) -> str:
+    def text(self, types: tuple[str, ...] | None = None) -> str:
         """The spellings in one line, with these types or all that it takes."""
+        return self.mnemonic + self.ending(types)
+
+    def ending(self, types: tuple[str, ...] | None = None, short: bool = False) -> str:
+        """The text of the spellings without the mnemonic."""
         kinds = [part.text(short) for part in self.types] if types is None else [f".{name}" for name in types]
-        return self.mnemonic + "".join([*(part.text(short) for part in self.modifiers), *kinds])
+        return "".join([*(part.text(short) for part in self.modifiers), *kinds])
 
     @property
     def refused(self) -> str | None:
@@ -101,8 +104,12 @@ class Form:
             slots=slots,
             min_sm=sm,
             min_ptx=ptx,
-            exact=_INEXACT.isdisjoint(modifiers),
+            exact="error" not in self.rule,
+            error=self.rule.get("error", ""),
             cpu=self.rule["cpu"],
+            only_on_gpu=next(
+                (why for token, why in self.rule.get("only_on_gpu", {}).items() if token in modifiers), None
+            ),
             # What a gradient flows through are floats; packed ones are integers to the language.
             adjoint=self.rule["adjoint"] if floats else None,
         )

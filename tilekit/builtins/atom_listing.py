@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilekit.builtins.atom_forms import Form, forms, long_names, operand_parts
 from tilekit.builtins.atom_records import Atom, needs_text
@@ -37,11 +37,10 @@ def rows(refused: bool = False) -> list[Row]:
         >>> [row.spelling for row in rows(refused=True)]
         ['fma.<rz|rm|rp>[.relu].<bf16|bf16x2>', 'fma.rn.oob.sat.<f16|f16x2>']
     """
-    same: dict[tuple[str, ...], list[Form]] = {}
+    same: dict[Row, list[Form]] = {}
     for form in forms():
         if (form.refused is not None) == refused:
-            key = (form.family, form.text().removeprefix(form.mnemonic), form.rule["operands"])
-            same.setdefault(key, []).append(form)
+            same.setdefault(replace(_row([form]), mnemonics=(), spelling=form.ending(short=True)), []).append(form)
     return [_row(found) for found in same.values()]
 
 
@@ -62,8 +61,14 @@ def _row(same: list[Form]) -> Row:
     form = same[0]
     names = tuple(each.mnemonic for each in same)
     one_of = names[0] if len(names) == 1 else f"<{'|'.join(names)}>"
-    spelling = one_of + form.text(short=True).removeprefix(form.mnemonic)
-    return Row(form.family, names, spelling, _operands(form), "; ".join(_needs(form)), form.refused or _notes(form))
+    return Row(
+        form.family,
+        names,
+        one_of + form.ending(short=True),
+        _operands(form),
+        "; ".join(_needs(form)),
+        form.refused or _notes(form),
+    )
 
 
 def _operands(form: Form) -> str:
@@ -82,7 +87,8 @@ def _widths(form: Form) -> bool:
 
 def _needs(form: Form) -> Iterator[str]:
     """The minimum, and what modifiers make of it."""
-    always = {token for part in form.modifiers if part.required and len(part.choices) == 1 for token in part.tokens}
+    shortest: tuple[str, ...] = min(form.every_modifiers(), key=len)
+    always = set(shortest)
     base = form.minimum(always)
     yield needs_text(*base)
     later: dict[str, list[str]] = {}
@@ -96,8 +102,15 @@ def _needs(form: Form) -> Iterator[str]:
 
 def _notes(form: Form) -> str:
     found = [form.atom(modifiers, types) for types in form.every_types() for modifiers in form.every_modifiers()]
-    notes = ["" if found[0].exact else "not exact", "differentiable" if any(atom.adjoint for atom in found) else ""]
-    return ", ".join(note for note in notes if note)
+    alone = [
+        token for token in form.rule.get("only_on_gpu", {}) if any(token in part.tokens for part in form.modifiers)
+    ]
+    notes = [
+        *(f".{token}: GPUs only" for token in alone),
+        "" if found[0].exact else f"error: {found[0].error}",
+        "differentiable" if any(atom.adjoint for atom in found) else "",
+    ]
+    return "; ".join(note for note in notes if note)
 
 
 def describe(atom: Atom) -> list[tuple[str, str]]:
@@ -119,7 +132,8 @@ def describe(atom: Atom) -> list[tuple[str, str]]:
         ("operands", "\n".join(one.operands for one in (atom, *atom.variants))),
         ("dtypes", "\n".join(_dtypes(atom))),
         ("needs", "\n".join(dict.fromkeys(one.needs for one in (atom, *atom.variants)))),
-        ("result", "the same bits on every device" if atom.exact else "within the error that the PTX ISA states"),
+        ("result", "the same bits on every device" if atom.exact else f"not exact; the error by the ISA: {atom.error}"),
+        ("runs on", f"GPUs only: {atom.only_on_gpu}" if atom.only_on_gpu else "CPU, interpreter and GPU"),
         ("gradient", "yes" if atom.adjoint else "none"),
     ]
     return facts

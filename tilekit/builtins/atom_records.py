@@ -74,9 +74,13 @@ class Atom:
     """``"53"``; ``"107a"`` is for that architecture and its family alone."""
     min_ptx: tuple[int, int]
     exact: bool
-    """The ISA fixes every bit of the result; else it bounds the error."""
+    """The ISA fixes every bit of the result."""
+    error: str
+    """How far off the result may be by the ISA where it is not exact, such as ``"2 ulp"``; else empty."""
     cpu: str
     """The function of ``tk::atom`` that computes it; empty for loads and stores."""
+    only_on_gpu: str | None
+    """Why the CPU and the interpreter do not compute it, or None where they do."""
     adjoint: str | None
     """The rule of its gradient, or None where it has none."""
     variants: tuple[Atom, ...] = ()

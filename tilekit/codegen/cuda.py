@@ -16,7 +16,9 @@ from tilekit.ir.types import ArrayType, DType
 
 _BYTES = 16
 """What a thread with several points moves at once: what a vector access does."""
-_MOST_TOGETHER, _MOST_OPS = 8, 64
+_MOST_TOGETHER = 8
+_MOST_OPS = 24
+"""Kernels with more keep a GPU busy by what they compute, and their code several times over would only be long."""
 
 
 def emit_cuda(fn: Function, storage: Storage, target: Target) -> tuple[str, list[Site], int]:
@@ -102,7 +104,7 @@ def _team(target: Target) -> str:
 def _head_of_points(fn: Function, target: Target, kept: Sequence[DType]) -> str:
     """The beginning of what computes N points, a block's threads apart."""
     places = "".join(
-        f"    {cpp_type(dtype)}* at{number}[N];\n    {cpp_type(dtype)} kept{number}[N];\n"
+        f"    {cpp_type(dtype)}* place{number}[N];\n    {cpp_type(dtype)} kept{number}[N];\n"
         for number, dtype in enumerate(kept)
     )
     names = ("block", "team", *(f"c{axis}" for axis in range(target.ndim)))
@@ -166,7 +168,7 @@ extern "C" __global__ void __launch_bounds__({target.threads}) {ENTRY}(const __g
 def _tail_of_points(fn: Function, target: Target, kept: Sequence[DType], together: int) -> str:
     """All computed points are written; the entry point shares out the points by what the grid is too small for."""
     threads, most = target.threads, target.threads * together
-    writes = "".join(f"        *at{number}[q] = kept{number}[q];\n" for number in range(len(kept)))
+    writes = "".join(f"        *place{number}[q] = kept{number}[q];\n" for number in range(len(kept)))
     return f"""    }}
     TK_UNROLL
     for (int q = 0; q < N; ++q) {{

@@ -126,7 +126,7 @@ class CudaEmitter(Emitter):
             super().write(pointer, value, dtype)
         else:
             number = len(self.kept)
-            self.line(f"at{number}[q] = {pointer};")
+            self.line(f"place{number}[q] = {pointer};")
             self.line(f"kept{number}[q] = {value};")
             self.kept.append(dtype)
 

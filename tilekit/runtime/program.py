@@ -43,7 +43,7 @@ class CompiledLaunch:
     shared_bytes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Compiled:
     """One specialisation of a kernel for one device. Compilers are asked where first needed."""
 
@@ -63,6 +63,22 @@ class Compiled:
     """How each matrix product is computed, and why in that way."""
     assumptions: tuple[str, ...]
     """What CUDA code takes for granted of the arrays of a launch, one line each. The CPU's assumes nothing."""
+
+    def __repr__(self) -> str:
+        """
+        Example:
+            >>> import tilekit as tk
+            >>> @tk.kernel
+            ... def twice(a: tk.array1d[float]):
+            ...     i = tk.tid()
+            ...     a[i] = 2.0 * a[i]
+            >>> tk.compile(twice, tiled=False, device="cpu")
+            <tilekit kernel twice, tk.launch, compiled for the CPU>
+        """
+        form = "tk.launch_tiled" if self.form.tiled else "tk.launch"
+        return (
+            f"<tilekit kernel {self.kernel.key}, {form}, compiled for {f'sm_{self.arch}' if self.arch else 'the CPU'}>"
+        )
 
     @property
     def ir(self) -> str:

@@ -42,7 +42,7 @@ def _forms() -> str:
 
 def _spellings(found: list[Atom]) -> str:
     listed = [
-        [one.spelling, one.operands, one.needs, "" if one.exact else "not exact"]
+        [one.spelling, one.operands, one.needs, one.error and f"error: {one.error}"]
         for atom in found
         for one in (atom, *atom.variants)
     ]
