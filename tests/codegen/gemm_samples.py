@@ -111,7 +111,29 @@ def computed(sample: Sample) -> Kernel:
     return product
 
 
-FORMS = {"loop": loop, "computed": computed}
+def scaled(sample: Sample) -> Kernel:
+    """Products of which half is added to what is there, and one that is new."""
+    m, n, k = sample.tile
+    a_type, b_type, c_type = sample.a, sample.b, sample.out
+
+    @tk.kernel
+    def product(a: tk.array2d[a_type], b: tk.array2d[b_type], d: tk.array2d[float], c: tk.array2d[c_type], steps: int):
+        i, j = tk.tid()
+        acc = tk.tile_zeros(shape=(m, n), dtype=sample.total)
+        for s in range(steps):
+            x = tk.tile_load(a, shape=(m, k), offset=(i * m, s * k))
+            y = tk.tile_load(b, shape=(k, n), offset=(s * k, j * n))
+            tk.tile_matmul(x, y, acc, alpha=2.0, precision=sample.precision)
+        first = tk.tile_load(a, shape=(m, k), offset=(i * m, 0))
+        other = tk.tile_full(shape=(m, n), value=float("nan"), dtype=sample.total)
+        tk.tile_matmul(first, tk.tile_load(b, shape=(k, n), offset=(0, j * n)), other, beta=0.0)
+        acc = epilogue(sample, acc, d, i * m, j * n)
+        tk.tile_store(c, tk.tile_astype(acc + other, c_type), offset=(i * m, j * n))
+
+    return product
+
+
+FORMS = {"loop": loop, "computed": computed, "scaled": scaled}
 
 HALF, BF16, F32, F64 = tk.float16, tk.bfloat16, tk.float32, tk.float64
 KINDS = [
@@ -148,6 +170,7 @@ def of_kinds() -> list[Sample]:
             Sample(a, b, out, (64, 32, 32), packed, transposed=orders[i % 4], epilogue=ends[i % 4], **common),
             Sample(a, b, out, (48, 40, 24), odd, transposed=orders[(i + 1) % 4], epilogue=ends[(i + 2) % 4], **common),
             Sample(a, b, out, (32, 48, 16), packed, form="computed", epilogue=ends[(i + 1) % 4], **common),
+            Sample(a, b, out, (32, 40, 16), odd, form="scaled", epilogue=ends[i % 3], **common),
         ]
     return found
 
@@ -189,7 +212,7 @@ def expected(sample: Sample, given: dict[str, Any]) -> Any:
     """What the kernel's array must hold, in float64 until the last rounding."""
     (m, n, k), (left, right) = sample.extents, sample.transposed if sample.form == "loop" else "NN"
     a, b = given["a"].astype(np.float64), given["b"].astype(np.float64)
-    found = (a if left == "N" else a.T) @ (b if right == "N" else b.T) * (2 if sample.form == "computed" else 1)
+    found = (a if left == "N" else a.T) @ (b if right == "N" else b.T) * (1 if sample.form == "loop" else 2)
     if sample.epilogue == "relu":
         found = np.maximum(found, 0)
     if sample.epilogue == "added":
@@ -200,7 +223,7 @@ def expected(sample: Sample, given: dict[str, Any]) -> Any:
         rows[:m] = found
         most = rows.reshape(sample.grid[0], tile[0], n).max(1)
         found = np.repeat(most, tile[0], 0)[:m]
-    return found
+    return found + a[:, : sample.tile[2]] @ b[: sample.tile[2]] if sample.form == "scaled" else found
 
 
 class Library:

@@ -333,13 +333,17 @@ def scalar_warning(chosen: Plan, name: str, product: Product) -> str | None:
         >>> square = Factor(float16, ViewMap.identity((64, 64)))
         >>> product = Product(square, square, float32)
         >>> print(scalar_warning(plan(product, Situation("75")), "tile_matmul()", product))
-        tile_matmul(): the product of a 64x64xf16 and a 64x64xf16 tile is computed without tensor cores: sm_75 is ...
+        tile_matmul(): the product of a, a 64x64xf16 tile of strides (64, 1), and b, ... tensor cores: sm_75 is ...
     """
     if chosen.backend != "scalar" or not chosen.passed_over:
         return None
-    shown = [f"{'x'.join(map(str, f.map.shape))}x{f.dtype.short}" for f in (product.a, product.b)]
+    tiles = (("a", product.a), ("b", product.b))
+    shown = " and ".join(
+        f"{operand}, a {'x'.join(map(str, f.map.shape))}x{f.dtype.short} tile of strides {f.map.strides},"
+        for operand, f in tiles
+    )
     why = "; ".join(reason for _, reason in chosen.passed_over)
-    return f"{name}: the product of a {shown[0]} and a {shown[1]} tile is computed without tensor cores: {why}"
+    return f"{name}: the product of {shown} is computed without tensor cores: {why}"
 
 
 def unordered(product: Product) -> dict[str, str]:
