@@ -239,7 +239,7 @@ class Library:
         with ExitStack() as stack:
             stack.enter_context(tk.config.scoped(gemm=backend))
             if device == "gpu":
-                self.gpu = CudaLibrary(functions, arch_of_first_gpu(), 2, 128, arrays=arrays)
+                self.gpu = CudaLibrary(functions, arch_of_first_gpu(), 2, 128, together=1, arrays=arrays)
                 self.generated = self.gpu.generated
                 return
             targets = [Target("cuda", "90a", s.block_dim, True, 2, False, arrays=known) for s, known in
