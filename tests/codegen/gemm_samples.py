@@ -45,6 +45,8 @@ class Sample:
     form: str = "loop"
     epilogue: str = "none"
     block_dim: int = 128
+    columns: bool = False
+    """Whether the elements of a column of the result lie side by side."""
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -205,7 +207,8 @@ def arguments(sample: Sample, exact: bool) -> dict[str, Any]:
         "b": np.ascontiguousarray((b if right == "N" else b.T).astype(numpy_of(sample.b))),
         "d": d.astype(np.float32),
     }
-    return {**held, "c": np.full((m, n), np.nan, numpy_of(sample.out)), "steps": -(-k // sample.tile[2])}
+    c = np.full((m, n), np.nan, numpy_of(sample.out), order="F" if sample.columns else "C")
+    return {**held, "c": c, "steps": -(-k // sample.tile[2])}
 
 
 def expected(sample: Sample, given: dict[str, Any]) -> Any:
