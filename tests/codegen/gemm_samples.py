@@ -45,6 +45,8 @@ class Sample:
     form: str = "loop"
     epilogue: str = "none"
     block_dim: int = 128
+    columns: bool = False
+    """Whether the elements of a column of the result lie side by side."""
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -111,7 +113,29 @@ def computed(sample: Sample) -> Kernel:
     return product
 
 
-FORMS = {"loop": loop, "computed": computed}
+def scaled(sample: Sample) -> Kernel:
+    """Products of which half is added to what is there, and one that is new."""
+    m, n, k = sample.tile
+    a_type, b_type, c_type = sample.a, sample.b, sample.out
+
+    @tk.kernel
+    def product(a: tk.array2d[a_type], b: tk.array2d[b_type], d: tk.array2d[float], c: tk.array2d[c_type], steps: int):
+        i, j = tk.tid()
+        acc = tk.tile_zeros(shape=(m, n), dtype=sample.total)
+        for s in range(steps):
+            x = tk.tile_load(a, shape=(m, k), offset=(i * m, s * k))
+            y = tk.tile_load(b, shape=(k, n), offset=(s * k, j * n))
+            tk.tile_matmul(x, y, acc, alpha=2.0, precision=sample.precision)
+        first = tk.tile_load(a, shape=(m, k), offset=(i * m, 0))
+        other = tk.tile_full(shape=(m, n), value=float("nan"), dtype=sample.total)
+        tk.tile_matmul(first, tk.tile_load(b, shape=(k, n), offset=(0, j * n)), other, beta=0.0)
+        acc = epilogue(sample, acc, d, i * m, j * n)
+        tk.tile_store(c, tk.tile_astype(acc + other, c_type), offset=(i * m, j * n))
+
+    return product
+
+
+FORMS = {"loop": loop, "computed": computed, "scaled": scaled}
 
 HALF, BF16, F32, F64 = tk.float16, tk.bfloat16, tk.float32, tk.float64
 KINDS = [
@@ -148,6 +172,7 @@ def of_kinds() -> list[Sample]:
             Sample(a, b, out, (64, 32, 32), packed, transposed=orders[i % 4], epilogue=ends[i % 4], **common),
             Sample(a, b, out, (48, 40, 24), odd, transposed=orders[(i + 1) % 4], epilogue=ends[(i + 2) % 4], **common),
             Sample(a, b, out, (32, 48, 16), packed, form="computed", epilogue=ends[(i + 1) % 4], **common),
+            Sample(a, b, out, (32, 40, 16), odd, form="scaled", epilogue=ends[i % 3], **common),
         ]
     return found
 
@@ -159,10 +184,10 @@ def random_samples(seed: int, count: int) -> Iterator[Sample]:
         a, b, out, total, precision = rng.choice(KINDS)
         tile = (rng.randrange(1, 100), rng.randrange(1, 100), rng.choice((8, 16, 24, 32, 40, rng.randrange(1, 48))))
         extents = tuple(rng.choice((extent, rng.randrange(1, 3 * extent + 1))) for extent in tile)
-        yield Sample(
-            a, b, out, tile, extents, total, precision, rng.choice(("NN", "NT", "TN", "TT")),
-            rng.choice(tuple(FORMS)), rng.choice(("none", "relu", "added", "reduced")), rng.choice((32, 64, 128, 256)),
-        )  # fmt: skip
+        form = rng.choice(tuple(FORMS))
+        block_dim = rng.choice((32, 64, 128, 256)) if form == "loop" else 256  # else it must hold the sums
+        how = rng.choice(("NN", "NT", "TN", "TT")), form, rng.choice(("none", "relu", "added", "reduced")), block_dim
+        yield Sample(a, b, out, tile, extents, total, precision, *how)
 
 
 def numpy_of(dtype: DType) -> Any:
@@ -182,14 +207,15 @@ def arguments(sample: Sample, exact: bool) -> dict[str, Any]:
         "b": np.ascontiguousarray((b if right == "N" else b.T).astype(numpy_of(sample.b))),
         "d": d.astype(np.float32),
     }
-    return {**held, "c": np.full((m, n), np.nan, numpy_of(sample.out)), "steps": -(-k // sample.tile[2])}
+    c = np.full((m, n), np.nan, numpy_of(sample.out), order="F" if sample.columns else "C")
+    return {**held, "c": c, "steps": -(-k // sample.tile[2])}
 
 
 def expected(sample: Sample, given: dict[str, Any]) -> Any:
     """What the kernel's array must hold, in float64 until the last rounding."""
     (m, n, k), (left, right) = sample.extents, sample.transposed if sample.form == "loop" else "NN"
     a, b = given["a"].astype(np.float64), given["b"].astype(np.float64)
-    found = (a if left == "N" else a.T) @ (b if right == "N" else b.T) * (2 if sample.form == "computed" else 1)
+    found = (a if left == "N" else a.T) @ (b if right == "N" else b.T) * (1 if sample.form == "loop" else 2)
     if sample.epilogue == "relu":
         found = np.maximum(found, 0)
     if sample.epilogue == "added":
@@ -200,7 +226,7 @@ def expected(sample: Sample, given: dict[str, Any]) -> Any:
         rows[:m] = found
         most = rows.reshape(sample.grid[0], tile[0], n).max(1)
         found = np.repeat(most, tile[0], 0)[:m]
-    return found
+    return found + a[:, : sample.tile[2]] @ b[: sample.tile[2]] if sample.form == "scaled" else found
 
 
 class Library:
@@ -216,7 +242,7 @@ class Library:
         with ExitStack() as stack:
             stack.enter_context(tk.config.scoped(gemm=backend))
             if device == "gpu":
-                self.gpu = CudaLibrary(functions, arch_of_first_gpu(), 2, 128, arrays=arrays)
+                self.gpu = CudaLibrary(functions, arch_of_first_gpu(), 2, 128, together=1, arrays=arrays)
                 self.generated = self.gpu.generated
                 return
             targets = [Target("cuda", "90a", s.block_dim, True, 2, False, arrays=known) for s, known in

@@ -11,7 +11,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from tests.codegen.gemm_samples import DEVICES, PEERS, Library, Sample, arguments, expected, of_kinds, random_samples
+from tests.codegen.gemm_samples import (
+    DEVICES,
+    KINDS,
+    PEERS,
+    Library,
+    Sample,
+    arguments,
+    expected,
+    of_kinds,
+    random_samples,
+)
 from tilekit.errors import FallbackWarning, PrecisionWarning
 
 TOGETHER = 9
@@ -70,6 +80,20 @@ def test_a_second_run_gives_the_same_bits(device: str, backend: str, samples: Se
         want = expected(sample, given)
         limit = {"float64": 1e-14, "float32": 3e-3 if sample.precision == "tf32" else 1e-5}.get(sample.out.name, 3e-3)
         assert np.linalg.norm(first.astype(float) - want) <= limit * np.linalg.norm(want), sample
+
+
+COLUMNS = [
+    Sample(a, b, out, (64, 40, 16), extents, total, precision, epilogue=end, columns=True)
+    for (a, b, out, total, precision), extents, end in zip(
+        KINDS, [(96, 88, 32), (72, 67, 32), (80, 40, 16)] * 3, ["none", "relu", "added"] * 3, strict=True
+    )
+]
+
+
+def test_columns_that_lie_side_by_side() -> None:
+    assert_exact(COLUMNS, "mma", "emulator")
+    library = Library(COLUMNS, "mma", "emulator")
+    assert all("tk::store_columns<" in generated.source for generated in library.generated)
 
 
 @pytest.mark.deep

@@ -69,6 +69,18 @@ def test_the_loop_holds_copies_loads_and_products_alone(
 
 @needs_nvrtc
 @needs_nvdisasm
+@pytest.mark.parametrize("order", ["NT", "TN", "TT"])
+@pytest.mark.parametrize(("dtype", "precision", "tile", "opcode", "count"), CODE[2:], ids=str)
+def test_no_order_spills_registers(
+    dtype: DType, precision: str, tile: tuple[int, int], opcode: str, count: int, order: str
+) -> None:
+    tile = (128, 256) if precision == "tf32" else tile
+    ops = counted(instructions(cubin(Case(dtype, dtype, *tile, 32, precision, order))))
+    assert not ops["STL"] and not ops["LDL"]
+
+
+@needs_nvrtc
+@needs_nvdisasm
 def test_older_cores_multiply_f64_in_halves() -> None:
     ops = instructions(cubin(Case(float64, float64, 64, 64, 16, arch="80")))
     assert sum(op.startswith("DMMA.884") for op in ops) == 4 * 2 * 2 * 8

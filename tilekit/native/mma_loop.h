@@ -98,7 +98,8 @@ TK_FN void multiply_ring(TM team, typename Kind::Sum* sums, void* memory, const 
     R ring{a, b, shared_address(memory), total, 0, 0, 0, 0, 0};
     ring.template begin<K>(rank);
     const int steps = ring.steps;
-    TK_UNROLL_BY((Ahead ? 1 : Stages))  // rolled it is less code; but multiply-adds, which need every register, then spill
+    // Rolled it is less code; but tf32's products, which need every register where they are not loaded ahead, then spill.
+    TK_UNROLL_BY((Ahead || is_same<Kind, Fma32>::value || sizeof(typename Kind::Sum) == 8 ? 1 : Stages))
     for (int s = 0; s < Stages - 1; ++s) ring.template copy<K>(rank);
     if constexpr (Ahead) {
         Factors<Kind, L> now;
