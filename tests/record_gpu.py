@@ -77,10 +77,17 @@ def stages(workers: int) -> list[Stage]:
     ]  # fmt: skip
 
 
+def find_program(name: str) -> str | None:
+    """Where a program is, on the PATH or in a CUDA toolkit."""
+    roots = [os.environ[root] for root in ("CUDA_HOME", "CUDA_PATH") if root in os.environ]
+    folders = os.pathsep.join(f"{root}/bin" for root in (*roots, "/usr/local/cuda"))
+    return shutil.which(name) or shutil.which(name, path=folders)
+
+
 def lacking(stage: Stage, gpus: int) -> str | None:
     """What a stage needs and this machine lacks."""
     for name in stage.needs:
-        if shutil.which(name) is None and importlib.util.find_spec(name) is None:
+        if find_program(name) is None and importlib.util.find_spec(name) is None:
             return f"no {name}"
     return f"{gpus} of {stage.gpus} GPUs" if gpus < stage.gpus else None
 
@@ -92,7 +99,8 @@ def run(stage: Stage, folder: Path, seconds: float) -> dict[str, Any]:
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
                    COUNTS: str(counts), FAILURES: str(failures), **stage.environment}  # fmt: skip
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), environment.get("PYTHONPATH"))))
-    command = stage.command if shutil.which(stage.command[0]) else (sys.executable, *stage.command)
+    program = find_program(stage.command[0])
+    command = (program, *stage.command[1:]) if program else (sys.executable, *stage.command)
     began = time.monotonic()
     with (folder / "log.txt").open("ab") as log:
         log.write(f"\n##### {stage.name}: {' '.join(command)}\n".encode())
