@@ -30,7 +30,7 @@ from tests.gpu_reports import COUNTS, FAILURES
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("numpy", "torch", "cupy-cuda13x", "jax", "warp-lang", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc")
-ALONE = ("tests/runtime/cuda/test_gpu_warm.py", "tests/bench/test_elementwise.py")
+ALONE = ("tests/runtime/cuda/test_gpu_warm.py", "tests/bench/test_elementwise.py", "tests/bench/test_fused.py")
 """Tests of time and of memory, which other processes would disturb."""
 PYTEST = ("-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "tests.gpu_reports", "-p", "no:cacheprovider")
 SANITIZE = ("compute-sanitizer", "--error-exitcode", "99", "--print-limit", "20", "--tool")
@@ -72,6 +72,7 @@ def stages(workers: int) -> list[Stage]:
               {"TILEKIT_TEST_GPU": "1"}),
         Stage("bench launch", ("-m", "tilekit.bench.launch"), 60),
         Stage("bench elementwise", ("-m", "tilekit.bench.elementwise"), 90, needs=("torch",)),
+        Stage("bench fused", ("-m", "tilekit.bench.fused"), 90, needs=("torch",)),
         Stage("warp", (*PYTEST, "-m", "gpu", "-k", "warp", *launching), 120, needs=("warp",)),
         Stage("two GPUs", (*PYTEST, "-m", "gpu", "-k", "two_gpus or second_gpu", *launching), 120, gpus=2),
     ]  # fmt: skip
