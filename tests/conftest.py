@@ -7,8 +7,9 @@ import os
 import random
 import re
 import shutil
+import signal
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -70,6 +71,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def _fixed_seeds() -> None:
     random.seed(0)
     np.random.seed(0)
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT interrupts this process and its children: a shell ignores it for what it starts in the background."""
+    kept = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, kept)
 
 
 @pytest.fixture
