@@ -232,7 +232,7 @@ def from_torch(
     return import_warp().from_torch(t, to_warp_dtype(dtype), requires_grad, grad, return_ctype, retain_grad)
 
 
-def construct_array(data: Any = None, *, dtype: Any = Any, ndim: int | None = None, **options: Any) -> Any:
+def _construct(data: Any = None, *, dtype: Any = Any, ndim: int | None = None, **options: Any) -> Any:
     """What ``tk.array(...)`` does when it is given data, a shape or a pointer.
 
     Raises:
@@ -251,7 +251,7 @@ def construct_array(data: Any = None, *, dtype: Any = Any, ndim: int | None = No
     return result
 
 
-set_construct_hook(construct_array)
+set_construct_hook(_construct)
 
 
 def _foreign_data(data: Any, dtype: Any) -> tuple[Any, Any]:
