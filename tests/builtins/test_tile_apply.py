@@ -175,6 +175,25 @@ class TestPredicates:
         assert results[0].tolist() == results[1].tolist()
         return results[:1]
 
+    @pytest.mark.parametrize("device", ["cpu", "interpret"])
+    def test_what_no_repeat_accesses_may_lie_anywhere(self, device: str) -> None:
+        @tk.kernel
+        def moved(A: tk.array1d[tk.float32], Out: tk.array1d[tk.float32], start: int, some: bool):
+            r = tk.tile_zeros(8)
+            kept = tk.tile_map(lambda x: some and x == 0, tk.tile_arange(2, dtype=int))
+            tk.tile_apply("ld.global.v4.f32", r, A, offset=start, pred=kept, preserve_dst=True)
+            tk.tile_apply("st.global.v4.f32", Out, r, offset=start, pred=kept)
+
+        a = np.zeros(12, np.float32)
+        a = a[-(a.ctypes.data // 4) % 4 :][:8]
+        for start in (-5, 1, 3, 4, 7, 100):
+            out = np.full(8, 5, np.float32)
+            tk.launch_tiled(moved, dim=1, inputs=[a, out, start, False], device=device)
+            assert (out == 5).all()
+        for start, error, text in ((3, KernelValueError, "A must have 4 neighbours"), (5, KernelIndexError, "index 8 of")):
+            with pytest.raises(error, match=text):
+                tk.launch_tiled(moved, dim=1, inputs=[a, np.zeros(8, np.float32), start, True], device=device)
+
     def test_memory_under_a_false_predicate_is_not_touched(self) -> None:
         @tk.kernel
         def nowhere(A: tk.array1d[tk.float32], Out: tk.array1d[tk.float32], go: bool):
