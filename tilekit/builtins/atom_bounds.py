@@ -51,7 +51,7 @@ class Access:
     def _misaligned(self) -> str:
         return (
             f"{self.atom}: {self.name or 'the array'} must have {self.slot.lanes} neighbours of its last axis side by "
-            f"side, the first at a multiple of {self._size} bytes"
+            f"side, the first at a multiple of {self._size} bytes; without .v{self.slot.lanes} they may lie anywhere"
         )
 
     # In the interpreter.

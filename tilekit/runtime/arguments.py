@@ -133,8 +133,24 @@ def _is_array(value: Any) -> bool:
 def _generic(parameter: Parameter, view: ArrayView) -> Entry:
     annotation = parameter.annotation
     if isinstance(annotation, ArrayAnnotation) and not annotation.accepts(view.dtype, len(view.shape)):
-        raise KernelTypeError(f"expects {annotation}, got an array of {view.dtype.name} with {view.ndim} dimensions")
+        raise misfit(annotation, view)
     return view.dtype.name, len(view.shape)
+
+
+def misfit(annotation: ArrayAnnotation, view: ArrayView) -> KernelTypeError:
+    """What is wrong with an array that a parameter does not take, and what to do."""
+    dtype, ndim = annotation.dtype, annotation.ndim
+    needed = [] if ndim in (None, view.ndim) else [f"give it {_dimensions(ndim)}"]
+    needed += [] if dtype in (Any, view.dtype) else [f"convert its elements to {dtype.name}"]
+    got = f"got an array of {view.dtype.name} with {_dimensions(view.ndim)}"
+    fits = f"tk.array{view.ndim}d[{'Any' if dtype is Any else f'tk.{view.dtype.name}'}]"
+    return KernelTypeError(
+        f"expects {annotation}, {got}; {' and '.join(needed)}, or annotate the parameter with {fits}"
+    )
+
+
+def _dimensions(count: int) -> str:
+    return f"{count} dimension{'s' * (count != 1)}"
 
 
 def check_written(
