@@ -21,6 +21,7 @@ from tilekit.runtime.array_view import ArrayView, self_overlapping
 from tilekit.runtime.arrays import library_of, view_of
 
 _LARGEST = 3.4028234e38
+_NUMBERS = (int, float, np.number, np.bool_)
 
 Entry = None | str | tuple[str, int]
 """What the specialisation key knows of an argument: None, a number's dtype, or an array's dtype and rank."""
@@ -221,7 +222,11 @@ def scalar_value(value: Any, dtype: DType) -> Any:
     Raises:
         KernelTypeError: it is not a number, or does not fit.
     """
-    if not isinstance(value, int | float | np.number | bool | np.bool_) or isinstance(value, np.complexfloating):
+    own = None if isinstance(value, _NUMBERS) else find_dtype(type(value))
+    if own is not None:  # a number of Warp's or of ml_dtypes
+        value = getattr(value, "value", value)
+        value = float(value) if own.is_float else value
+    if not isinstance(value, _NUMBERS) or isinstance(value, np.complexfloating):
         raise KernelTypeError(f"expects {dtype.name}, got {value!r} of type {type(value).__name__}")
     if dtype.is_integer:
         if isinstance(value, float | np.floating):
