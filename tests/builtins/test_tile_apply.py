@@ -106,6 +106,24 @@ def test_one_thread_spells_out_repeats_row_by_row() -> None:
     assert "for (" not in source[source.index("run_block") : source.index("return true")]
 
 
+@pytest.mark.parametrize(("size", "written"), [(256, 256), (257, 1)])
+def test_one_thread_loops_over_many_repeats(size: int, written: int) -> None:
+    """Compilers take minutes for thousands of instructions."""
+
+    @tk.kernel
+    def many(A: tk.array1d[tk.float32]):
+        r = tk.tile_empty(size)
+        tk.tile_apply("ld.global.f32", r, A)
+        for _ in tk.static_range(4):
+            tk.tile_apply("fma.rn.f32", r, r, 2.0, 1.0, scope="thread")
+        tk.tile_apply("st.global.f32", A, r)
+
+    source = tk.compile(many, block_dim=1).source
+    assert source.count("ld.global.f32") == written
+    assert source.count("fma.rn.f32") == 3 * written + 1
+    assert source.count("st.global.f32") == 1
+
+
 def test_threads_hold_the_repeats_that_their_registers_do() -> None:
     source = tk.compile(affine_fma, device="cuda", arch="80", block_dim=64).source
     assert "tk::f32 r0[1];" in source
