@@ -106,7 +106,7 @@ def _run_anew(
         from tilekit.runtime.specialise import compile_for  # compilers and passes, which a warm launch never needs
 
         compiled = compile_for(kernel, key, LaunchForm(tiled, len(grid), block_dim), options.values)
-    if inputs:  # outputs have been checked
+    if len(inputs):  # outputs have been checked
         check_written(kernel, entries, compiled.written, views)
     if on_cuda:
         compiled.run(values, grid, points, views, stream)
@@ -159,13 +159,13 @@ class Launch:
     """
 
     def __init__(self, kernel: Kernel, dim: Any, inputs: Sequence[Any], outputs: Sequence[Any], *how: Any) -> None:
+        bind(kernel, inputs, outputs)
         self._kernel = kernel
         self._dim = dims_of(dim)
         self._params = [*inputs, *outputs]
         self._first_output = len(inputs)
         self._how = how
         self._read = _UNREAD
-        bind(kernel, inputs, outputs)
 
     @property
     def kernel(self) -> Kernel:
