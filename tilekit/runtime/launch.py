@@ -290,7 +290,8 @@ def launch(
         record_cmd: Return a ``Launch`` to run later instead of running the kernel.
         max_blocks: Accepted, without meaning.
         block_dim: Lanes of a block, at most 1024; None, and what is not positive, means 256. It affects results only
-            in kernels that observe lanes. On a GPU a block has as many threads, rounded up to a multiple of 32.
+            in kernels that observe lanes. On a GPU a block has as many threads, without lanes and atoms rounded up to a
+            multiple of 32.
 
     Returns:
         None, or with ``record_cmd`` a ``Launch``.
@@ -349,7 +350,8 @@ def launch_tiled(
         record_cmd: Return a ``Launch`` to run later instead of running the kernel.
         max_blocks: Accepted, without meaning.
         block_dim: Lanes of a block, at most 1024; None, and what is not positive, means 256. It affects results only
-            in kernels that observe lanes. On a GPU a block has as many threads, rounded up to a multiple of 32.
+            in kernels that observe lanes. On a GPU a block has as many threads, without lanes and atoms rounded up to a
+            multiple of 32.
 
     Returns:
         None, or with ``record_cmd`` a ``Launch``.
