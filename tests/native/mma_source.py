@@ -11,7 +11,8 @@ import pytest
 
 from tests.native.cuda_driver import compile_cubin
 from tilekit.codegen.gemm_kinds import accumulator
-from tilekit.codegen.gemm_plan import Factor, Plan, Product, Situation, Source, plan
+from tilekit.codegen.gemm_plan import Plan, plan
+from tilekit.codegen.gemm_product import Factor, Product, Situation, Source
 from tilekit.codegen.target import ArrayClass
 from tilekit.ir.types import DType
 from tilekit.ir.views import ViewMap

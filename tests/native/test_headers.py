@@ -56,7 +56,7 @@ def test_text(name: str) -> None:
         "half.h": 3,
         "launch.h": 3,
         "pack.h": 2,
-        "ptx.h": 18,
+        "ptx.h": 19,
         "scalar.h": 2,
         "tile_atomic.h": 1,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilekit.codegen.cpu import ENTRY, params_struct
 from tilekit.codegen.cuda_emitter import CudaEmitter
+from tilekit.codegen.gemm import units_of
 from tilekit.codegen.headers import whole
 from tilekit.codegen.refs import Site
 from tilekit.codegen.storage import Storage
@@ -27,7 +28,8 @@ def emit_cuda(fn: Function, storage: Storage, target: Target) -> tuple[str, list
     emitter.declare_buffers()
     emitter.block(fn.body, ())
     emitter.verify()
-    code = "\n".join([_head(fn, target), *emitter.lines, _tail(fn, target, points)])
+    units = [f"TK_GEMM_UNIT({unit.name})  // {unit}\n" for unit in units_of(fn)]
+    code = "\n".join([*units, _head(fn, target), *emitter.lines, _tail(fn, target, points)])
     return whole(fn.name, code), emitter.sites, emitter.arena
 
 

@@ -11,7 +11,8 @@ namespace tk {
 // the others, and what lies outside the array, become zero. Rows of the operand run along the array's axis ColAxis.
 // Packed says of the array: its elements lie side by side along that axis, its address and other strides are multiples
 // of 16 bytes, and so is the offset along that axis, in every step. Then 16 bytes are copied at once, else elements.
-template <class Op, int X, int K, int Threads, bool Packed> struct Feed {
+// Round says that f32 elements are rounded to tf32 on the way, through registers.
+template <class Op, int X, int K, int Threads, bool Packed, bool Round = false> struct Feed {
     typedef typename Op::Element T;
     static constexpr int unit = Packed ? 16 / (int)sizeof(T) : 1, per_row = Op::cols / unit, units = Op::rows * per_row;
     static constexpr int rounds = ceil_div(units, Threads);
@@ -77,9 +78,17 @@ private:
             const int row = row_of(rank, i), col = col_of(rank, i), more = cols.hi - col;
             const int count = more < 0 || col < cols.lo || !is_inside(rows, row) ? 0 : more < unit ? more : unit;
             if constexpr (!regular) at = from + (u64)row * (u64)row_step;
-            copy_async<16>(memory + place(rank, i), at + (u64)(col * (int)sizeof(T)), count * (int)sizeof(T));
+            const u64 pack = at + (u64)(col * (int)sizeof(T));
+            if constexpr (Round) copy_rounded(memory + place(rank, i), pack, count);
+            else copy_async<16>(memory + place(rank, i), pack, count * (int)sizeof(T));
             at += (u64)((i64)below * row_step);
         }
+    }
+    static TK_METHOD void copy_rounded(u32 to, u64 from, int count)
+    {
+        TK_UNROLL
+        for (int i = 0; i < unit; ++i)
+            write_shared(to + (u32)(4 * i), i < count ? round_tf32(*global_pointer<const u32>(from + (u64)(4 * i))) : 0u);
     }
     // Where a thread's unit number i goes. Rows that are whole periods of the exchange apart differ by a constant.
     static TK_METHOD u32 place(int rank, int i)
@@ -97,7 +106,8 @@ private:
             const bool ok = is_inside(rows, row) && is_inside(cols, col);
             const u64 at = from + (u64)row * (u64)row_step + (u64)col * (u64)col_step;
             const u32 to = memory + (u32)Op::offset(row, col);
-            if constexpr (sizeof(T) == 2) write_shared(to, ok ? *global_pointer<const u16>(at) : (u16)0);
+            if constexpr (Round) write_shared(to, ok ? round_tf32(*global_pointer<const u32>(at)) : 0u);
+            else if constexpr (sizeof(T) == 2) write_shared(to, ok ? *global_pointer<const u16>(at) : (u16)0);
             else copy_async<(int)sizeof(T)>(to, at, ok ? (int)sizeof(T) : 0);
         }
     }

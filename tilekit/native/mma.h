@@ -101,12 +101,6 @@ TK_FN void load_b(typename Kind::Register (&r)[Atoms][2], const Op& from, int x,
     }
 }
 
-// A number whose bits above the 13 lowest are x's nearest tf32; NaN, infinities and what would round to one stay.
-constexpr f32 kLargeTf32 = 0x1.ffep127f;
-TK_FN u32 round_tf32(u32 x)
-{
-    return fabsf(bit_cast<f32>(x)) < kLargeTf32 ? x + 0x1000u : x;
-}
 // x as its nearest tf32 and the nearest tf32 of the rest.
 TK_FN void split_tf32(u32 x, u32& high, u32& low)
 {
@@ -216,11 +210,15 @@ template <class L, class S> TK_FN void add_sums(S* sums, const S* part)
     for (int i = 0; i < L::registers; ++i) sums[i] = sums[i] + part[i];
 }
 
+// Whether a unit of mathdx.h computes a kind of product.
+template <class Kind> constexpr bool is_unit_kind = false;
+
 // sums += a * b over `Depth` k's, a multiple of Kind::k.
 template <class Kind, class L, int Depth, class A, class B>
 TK_FN void multiply(int rank, typename Kind::Sum* sums, const A& a, const B& b)
 {
-    if constexpr (is_same<Kind, Fma32>::value) multiply_fma<L, Depth>(rank, sums, a, b);
+    if constexpr (is_unit_kind<Kind>) Kind::Unit::execute(a.tensor(), b.tensor(), sums);
+    else if constexpr (is_same<Kind, Fma32>::value) multiply_fma<L, Depth>(rank, sums, a, b);
     else {
         constexpr int steps = Depth / Kind::k;
         static_assert(Depth % Kind::k == 0, "the depth must be whole steps");

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from tilekit.codegen.cpu import ENTRY, emit_cpu
+from tilekit.codegen.gemm import units_of
+from tilekit.codegen.gemm_units import Unit
 from tilekit.codegen.refs import Site
 from tilekit.codegen.storage import ALIGNMENT, Storage, round_up
 from tilekit.codegen.target import Target
@@ -68,6 +70,11 @@ class Generated:
     """Where its tiles lie."""
     threads: int = 1
     """Threads that run a block."""
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """What its code is linked with."""
+        return units_of(self.function)
 
 
 def generate(function: Function, target: Target, observe: Observer = lambda name, fn: None) -> Generated:

@@ -155,11 +155,20 @@ def compile_cubin(source: str, name: str, headers: Mapping[str, str], options: S
         CompileError: NVRTC refused the code; the message has its log. Or it took longer than ``compile_timeout``.
         MissingPackageError: NVRTC is not installed.
     """
+    return _compile(source, name, headers, options, "CUBIN")
+
+
+def compile_for_linking(source: str, name: str, headers: Mapping[str, str], options: Sequence[str]) -> bytes:
+    """The same, to LTO IR, of which nvJitLink makes machine code."""
+    return _compile(source, name, headers, [*options, "-dlto"], "LTOIR").code
+
+
+def _compile(source: str, name: str, headers: Mapping[str, str], options: Sequence[str], form: str) -> Cubin:
     _bindings()  # not on the thread: the first import of a package belongs to who waits for it
-    return on_thread(lambda: _compile(source, name, headers, options), f"NVRTC, compiling {name!r},")
+    return on_thread(lambda: _compile_now(source, name, headers, options, form), f"NVRTC, compiling {name!r},")
 
 
-def _compile(source: str, name: str, headers: Mapping[str, str], options: Sequence[str]) -> Cubin:
+def _compile_now(source: str, name: str, headers: Mapping[str, str], options: Sequence[str], form: str) -> Cubin:
     nvrtc = _bindings()
     names, texts = [key.encode() for key in headers], [text.encode() for text in headers.values()]
     label = re.sub(r"[^\w.-]+", "_", name) + ".cu"
@@ -174,8 +183,8 @@ def _compile(source: str, name: str, headers: Mapping[str, str], options: Sequen
         text = log.rstrip(b"\0 \n").decode("utf-8", "replace")
         if int(status) != 0:
             raise _refused(nvrtc, name, options, status, text)
-        code = bytes(_checked(nvrtc, nvrtc.nvrtcGetCUBINSize(program)))
-        _checked(nvrtc, nvrtc.nvrtcGetCUBIN(program, code))
+        code = bytes(_checked(nvrtc, getattr(nvrtc, f"nvrtcGet{form}Size")(program)))
+        _checked(nvrtc, getattr(nvrtc, f"nvrtcGet{form}")(program, code))
         return Cubin(code, text)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
