@@ -13,7 +13,7 @@ author = "the tilekit authors"
 project_copyright = "the tilekit authors"
 release = version = installed_version("tilekit-lang")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "builtins_reference"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "builtins_reference", "atoms_reference"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "_ext"]
 myst_enable_extensions = ["colon_fence", "deflist"]

@@ -15,6 +15,7 @@ import hypothesis
 import numpy as np
 import pytest
 
+from tests import gpu_record
 from tests.strict_skips import StrictSkips, wanted
 
 TESTS = Path(__file__).parent
@@ -58,6 +59,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if deselected:
         config.hook.pytest_deselected(items=deselected)
         items[:] = [item for item in items if item not in set(deselected)]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if text := gpu_record.notice(gpu_record.read(), gpu_record.digest(TESTS.parent / "tilekit")):
+        terminalreporter.write_line(text)
 
 
 @pytest.fixture(autouse=True)

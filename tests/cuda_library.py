@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from tilekit.codegen.cpu import ENTRY
-from tilekit.codegen.target import Target
+from tilekit.codegen.target import ArrayClass, Target
 from tilekit.ir.core import Function
 from tilekit.ir.types import ScalarType
 from tilekit.passes.uniformity import observes_lanes
@@ -31,22 +31,32 @@ class CudaLibrary:
     """Functions compiled together; each is run like a kernel of its own, with 64 threads a block, or one lane where it
     observes lanes.
 
-    ``quick`` has NVRTC optimise little, for code that is only looked at: that takes a third of the time.
+    ``quick`` has NVRTC optimise little, for code that is only looked at: that takes a third of the time. ``together``
+    functions are one module. ``arrays`` are the classes of each function's arrays, of which else nothing is known.
     """
 
     def __init__(
-        self, functions: Sequence[Function], arch: str, ndim: int = 1, block_dim: int = 64, quick: bool = False
+        self,
+        functions: Sequence[Function],
+        arch: str,
+        ndim: int = 1,
+        block_dim: int = 64,
+        quick: bool = False,
+        together: int = TOGETHER,
+        arrays: Sequence[Mapping[str, ArrayClass]] = (),
     ) -> None:
         self.target = Target("cuda", arch, block_dim, ndim=ndim, index_checks=False, checked=False)
         self.quick = quick
-        self.targets = [self._target_of(function) for function in functions]
+        known = arrays or [{}] * len(functions)
+        self.targets = [self._target_of(*pair) for pair in zip(functions, known, strict=True)]
         self.generated = [generate(*pair) for pair in zip(functions, self.targets, strict=True)]
-        parts = [range(len(functions))[first : first + TOGETHER] for first in range(0, len(functions), TOGETHER)]
+        parts = [range(len(functions))[first : first + together] for first in range(0, len(functions), together)]
         cubins = in_parallel([partial(self._compile, part) for part in parts])
         self.cubins = {number: cubin for part, cubin in zip(parts, cubins, strict=True) for number in part}
 
-    def _target_of(self, function: Function) -> Target:
-        return replace(self.target, block_dim=1) if observes_lanes(function, True) else self.target
+    def _target_of(self, function: Function, arrays: Mapping[str, ArrayClass]) -> Target:
+        lanes = 1 if observes_lanes(function, True) else self.target.block_dim
+        return replace(self.target, block_dim=lanes, arrays=arrays)
 
     def _compile(self, numbers: Sequence[int]) -> nvrtc.Cubin:
         includes: dict[str, None] = {}

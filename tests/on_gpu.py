@@ -11,6 +11,8 @@ import numpy as np
 
 import tilekit as tk
 from tilekit.runtime import nvidia
+from tilekit.runtime.array_view import ArrayView
+from tilekit.runtime.arrays import view_of
 from tilekit.runtime.cuda.buffers import Buffer
 
 GPUS = len(nvidia.find_driver().gpus)
@@ -19,18 +21,15 @@ EVERYWHERE = bool(GPUS) and os.environ.get("TILEKIT_TEST_GPU") == "1"
 
 
 class Bfloat16:
-    """A buffer of 16-bit words that is passed as bfloat16, for which the array interface has no name."""
+    """A copy on the GPU of bfloat16 numbers, for which the array interface has no name; ``tensor`` is the array."""
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        import torch
-
-        self.tensor = torch.from_numpy(np.ascontiguousarray(array).view(np.int16)).cuda().view(torch.bfloat16)
+        self.buffer = Buffer(np.ascontiguousarray(array).view(np.uint16), 0)
+        view = view_of(self.buffer)
+        self.tensor = ArrayView(view.pointer, view.shape, view.strides, tk.bfloat16, view.device, owner=self.buffer)
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        import torch
-
-        found: np.ndarray[Any, Any] = self.tensor.view(torch.int16).cpu().numpy().view(ml_dtypes.bfloat16)
-        return found
+        return self.buffer.numpy().view(ml_dtypes.bfloat16)
 
 
 def there(value: Any) -> Any:

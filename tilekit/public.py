@@ -149,6 +149,7 @@ def documented() -> list[Documented]:
 
 def _entry(name: str, group: str, value: Any) -> Documented:
     if not callable(value):
-        return Documented(name, group, None, f"The constant {value!r}.")
+        own = type(value).__module__.startswith("tilekit.")
+        return Documented(name, group, None, inspect.cleandoc(value.__doc__ if own else f"The constant {value!r}."))
     parameters = getattr(value, "signature", None) or inspect.signature(value)
     return Documented(name, group, parameters, inspect.cleandoc(value.__doc__ or ""))

@@ -1,14 +1,26 @@
-"""The benchmark of products: all its kernels run on tensor cores, and it says what it needs."""
+"""The benchmark of products: its kernels run on tensor cores; fakes for GPUs show what is measured and told."""
 
 from __future__ import annotations
 
+import itertools
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
 
 import tilekit as tk
-from tilekit.bench.gemm import KINDS, Tile
-from tilekit.bench.kernels import product_loop
+from tilekit.bench import gemm
+from tilekit.bench.gemm_contenders import PEERS, Plan, plans
+from tilekit.bench.gemm_measure import Entry, attempt, measure
+from tilekit.bench.gemm_problems import KINDS, Problem, Tile, problems
+from tilekit.bench.gemm_report import CUBLAS, WARP, as_json, best, markdown, picture, rows_of
+from tilekit.bench.kernels import product_batch, product_loop, warp_batch, warp_loop
 from tilekit.cli import main
 from tilekit.runtime.program import compile_kernel
+from tilekit.runtime.warp_names import import_warp
 
 CASES = [(name, tile) for name, kind in KINDS.items() for tile in kind.tiles]
 
@@ -16,13 +28,202 @@ CASES = [(name, tile) for name, kind in KINDS.items() for tile in kind.tiles]
 @pytest.mark.parametrize(("name", "tile"), CASES, ids=str)
 def test_every_kernel_is_a_loop_on_tensor_cores(name: str, tile: Tile) -> None:
     kind = KINDS[name]
-    total = tk.float64 if kind.dtype is tk.float64 else tk.float32
-    kernel = product_loop(tk, kind.dtype, total, tile, kind.precision)
+    kernel = product_loop(tk, kind.dtype, kind.total, tile, kind.precision)
     found = compile_kernel(kernel, device="cuda", arch="90a")
     assert [(plan.backend, plan.ring is not None) for plan in found.plans] == [("mma", True)]
     assert found.arena_bytes == found.plans[0].shared  # nothing else lies in shared memory
 
 
-def test_unknown_kinds_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "gemm", "--kinds", "fp8"]) == 2
-    assert "unknown kind 'fp8'; there are fp16, " in capsys.readouterr().out
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.batched])
+def test_a_product_a_block_is_on_tensor_cores(name: str) -> None:
+    kind = KINDS[name]
+    for size in (32, 64, 128):
+        kernel = product_batch(tk, kind.dtype, kind.total, (size, size, size), kind.precision)
+        (plan,) = compile_kernel(kernel, device="cuda", arch="90a").plans
+        assert (plan.backend, plan.ring is not None) == ("mma", True)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_kernels_multiply(count: int) -> None:
+    make = product_loop if count == 1 else product_batch
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal((32 * count, 32)).astype(np.float32) for _ in range(2))
+    out = np.full_like(a, np.nan)
+    kernel = make(tk, tk.float32, tk.float32, (16, 16, 16) if count == 1 else (32, 32, 32))
+    dim, steps = ((2, 2), 2) if count == 1 else ((count,), 1)
+    tk.launch_tiled(kernel, dim=dim, inputs=[a, b, steps], outputs=[out], block_dim=32, device="cpu")
+    want = np.concatenate([x @ y for x, y in zip(np.split(a, count), np.split(b, count), strict=True)])
+    np.testing.assert_allclose(out, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("make", [warp_loop, warp_batch])
+def test_warp_takes_its_kernels(make: Any) -> None:
+    warp = import_warp()
+    kernel = make(warp, warp.float16, warp.float32, (16, 16, 16), False)
+    kernel.module.options["enable_backward"] = False
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal((16, 16)).astype(np.float16) for _ in range(2))
+    given = [warp.array(x, dtype=warp.float16, device="cpu") for x in (a, b, np.zeros_like(a))]
+    dim = (1, 1) if make is warp_loop else (1,)
+    warp.launch_tiled(kernel, dim=dim, inputs=[*given[:2], 1], outputs=given[2:], block_dim=32, device="cpu")
+    np.testing.assert_allclose(given[2].numpy(), (a.astype("f4") @ b.astype("f4")), rtol=2e-3, atol=2e-3)
+
+
+class Ticks:
+    """A clock that goes on by what each entry takes."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, int]] = []
+
+    def time(self, run: Any, launches: int) -> float:
+        name, seconds = run()
+        self.calls.append((name, launches))
+        return seconds * launches
+
+
+def entry(by: str, seconds: float, how: str = "", error: float = 1e-7) -> Entry:
+    return Entry(by, how, lambda: (by, seconds), None, 0.5, error=error)
+
+
+def test_rounds_alternate_and_the_median_counts() -> None:
+    clock = Ticks()
+    varying = itertools.chain([1.0], [0.002, 0.004, 0.003, 0.9, 0.001], itertools.repeat(9.0))
+    entries = [entry("a", 0.001), Entry("b", "", lambda: ("b", next(varying)), None), entry("c", 1e-6)]
+    measure(entries, clock, rounds=5)
+    assert clock.calls[:3] == [("a", 1), ("b", 1), ("c", 1)]  # which warm up, and tell how many launches make a round
+    assert [name for name, _ in clock.calls[3:12]] == ["a", "b", "c", "b", "c", "a", "c", "a", "b"]
+    assert dict(clock.calls[3:6]) == {"a": 10, "b": 1, "c": 100}
+    assert entries[1].seconds == 0.003
+    assert entries[0].seconds == pytest.approx(0.001)
+    with pytest.raises(ValueError, match="0 rounds are too few"):
+        measure(entries, clock, rounds=0)
+
+
+def test_one_that_fails_is_left_out_and_says_why() -> None:
+    def breaks() -> Any:
+        if len(clock.calls) > 4:
+            raise RuntimeError("an illegal address\nand more")
+        return "broken", 0.01
+
+    clock = Ticks()
+    entries = [entry("a", 0.01), Entry("broken", "", breaks, None), entry("c", 0.01)]
+    measure(entries, clock, rounds=3)
+    assert entries[1].note == "RuntimeError: an illegal address"
+    assert entries[1].seconds is None
+    assert [len(each.times) for each in (entries[0], entries[2])] == [3, 3]
+    assert attempt(entries[0], lambda: 5) == 5
+
+
+def test_rows_have_ratios_to_the_fastest_of_each_peer() -> None:
+    problem = Problem("fp16", 1024)
+    entries = [entry(CUBLAS, 1e-5), entry(WARP, 8e-5), entry("tilekit mma", 4e-5, "64x64x32"),
+               entry("tilekit mma", 2e-5, "128x128x32"), entry("Triton", 1e-6, error=0.3)]  # fmt: skip
+    measure(entries, Ticks(), 1)
+    rows = rows_of(problem, entries)
+    fastest = rows[3]
+    assert fastest.tflops == pytest.approx(2 * 1024**3 / 2e-5 / 1e12)
+    assert (fastest.of_cublas, fastest.of_warp) == (pytest.approx(0.5), pytest.approx(4.0))
+    assert rows[4].tflops is None and rows[4].note == "wrong: the error is more than 0.01"
+    assert [row.tile for row in best(rows) if row.by == "tilekit mma"] == ["128x128x32"]
+    assert "| fp16 1024^3 | tilekit mma | 128x128x32 | 107.4 | 0.50 | 4.00 | 0.50 | 1.0e-07 |  |" in markdown(rows)
+    assert json.loads(as_json(rows, "a card"))["rows"][3]["tile"] == "128x128x32"
+    assert rows_of(problem, [entry("tilekit mma", 1.0, error=float("nan"))])[0].note.startswith("wrong")
+
+
+def test_a_picture_shows_what_has_run(tmp_path: Path) -> None:
+    entries = [entry(CUBLAS, 1e-5), entry("tilekit mma", 2e-5), Entry(WARP, "", lambda: None, None, note="missing")]
+    measure(entries, Ticks(), 1)
+    rows = rows_of(Problem("fp32", 64, 3), entries)
+    picture(rows, tmp_path / "gemm.svg")
+    assert (tmp_path / "gemm.svg").stat().st_size > 1000
+
+
+def test_all_that_can_compete_does() -> None:
+    data: Any = None
+    square = [(plan.by, plan.how) for plan in plans(Problem("fp16", 1024), data, ["mma", "scalar"], PEERS)]
+    assert [by for by, _ in square] == [CUBLAS, *["tilekit mma"] * 3, "tilekit scalar", *["Triton"] * 3, WARP]
+    batch = [(plan.by, plan.how) for plan in plans(Problem("fp16", 32, 100), data, ["mma"], PEERS)]
+    assert batch == [(CUBLAS, ""), ("tilekit mma", "32x32x32"), (WARP, "32x32x32")]
+    assert WARP not in {plan.by for plan in plans(Problem("tf32x3", 1024), data, ["mma"], PEERS)}
+    assert [plan.by for plan in plans(Problem("fp64", 1024), data, [], ["cublas"])] == [CUBLAS]
+    assert len(list(problems(KINDS, [1024], [32, 64]))) == len(KINDS) + 4
+
+
+class Tensor:
+    """As much of a tensor as errors are computed from."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = np.asarray(values, float)
+
+    def __getitem__(self, part: Any) -> Tensor:
+        return Tensor(self.values[part])
+
+    def __sub__(self, other: Tensor) -> Tensor:
+        return Tensor(self.values - other.values)
+
+    def double(self) -> Tensor:
+        return self
+
+    def abs(self) -> Tensor:
+        return Tensor(abs(self.values))
+
+    def max(self) -> float:
+        return float(self.values.max())
+
+
+def test_a_run_goes_on_when_a_peer_or_a_problem_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fake_plans(problem: Problem, data: Any, backends: Any, peers: Any) -> Any:
+        def missing() -> Entry:
+            raise ImportError("No module named 'triton'")
+
+        yield Plan(CUBLAS, "", lambda: Entry(CUBLAS, "", lambda: ("x", 1e-4), data.exact, 0.1))
+        yield Plan("Triton", "64x64x32", missing)
+        yield Plan("tilekit mma", "64x64x32", lambda: Entry("tilekit mma", "64x64x32", lambda: ("y", 2e-4), data.a))
+        seconds[0] += 100
+        yield Plan(WARP, "64x64x64", missing)
+
+    def load(problem: Problem) -> Any:
+        if problem.size == 4096:
+            raise MemoryError("too little memory")
+        return SimpleNamespace(a=Tensor([1.0, 2.001]), exact=Tensor([1.0, 2.0]))
+
+    seconds = [0.0]
+    lines: list[str] = []
+    monkeypatch.setattr(gemm, "plans", fake_plans)
+    benchmark = gemm.Benchmark(["fp16"], [4096, 1024], [], budget=50.0, show=lines.append, now=lambda: seconds[0])
+    rows = benchmark.run(load, Ticks())
+    text = "\n".join(lines)
+    assert "left out: MemoryError: too little memory" in text
+    assert "Triton 64x64x32: ImportError: No module named 'triton' after" in text
+    assert "Warp 64x64x64: left out, the time is spent" in text
+    assert [(row.by, row.note) for row in rows] == [
+        (CUBLAS, ""), ("Triton", "ImportError: No module named 'triton'"), ("tilekit mma", ""),
+    ]  # fmt: skip
+    assert rows[2].of_cublas == pytest.approx(0.5)
+    assert rows[2].error == pytest.approx(0.0005)
+
+
+def test_what_is_no_number_is_wrong() -> None:
+    assert gemm.error_of(Tensor([1.0, np.nan]), Tensor([1.0, 2.0])) == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--kinds", "fp8"], "unknown kind 'fp8'; there are fp16, "),
+        (["--batches", "33"], "unknown batch 33; there are 32, 64, 128"),
+        (["--peers", "cutlass"], "unknown peer 'cutlass'; there are cublas, triton, warp"),
+    ],
+)
+def test_unknown_names_are_told(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "gemm", *arguments]) == 2
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.gpu
+def test_it_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    where = ["--json", str(tmp_path / "gemm.json")]
+    assert main(["bench", "gemm", "--kinds", "fp16", "--sizes", "256", "--batches", "32", "--rounds", "1", *where]) == 0
+    rows = json.loads((tmp_path / "gemm.json").read_text())["rows"]
+    assert {row["by"] for row in rows if not row["note"]} >= {CUBLAS, "tilekit mma"}

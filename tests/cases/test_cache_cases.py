@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 import tilekit as tk
+from tests.cases.everywhere import everywhere, launch
+from tests.nvrtc import needs_nvrtc
 from tilekit.errors import TilekitError
 
 ROOT = Path(__file__).parents[2]
@@ -25,18 +27,19 @@ def scaled(out: tk.array1d[float]):
     tk.tile_store(out, tk.tile_full(2, FACTOR))
 
 
-def run(kernel: tk.Kernel) -> list[float]:
+def run(kernel: tk.Kernel, device: str = "cpu") -> list[float]:
     out = np.zeros(2, np.float32)
-    tk.launch_tiled(kernel, dim=1, outputs=[out], block_dim=32)
+    launch(kernel, device, outputs=[out], block_dim=32)
     return out.tolist()
 
 
-def test_a_changed_global_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(scaled) == [2.0, 2.0]
+@everywhere
+def test_a_changed_global_is_seen(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    assert run(scaled, device) == [2.0, 2.0]
     monkeypatch.setattr(sys.modules[__name__], "FACTOR", 5.0)
-    assert run(scaled) == [5.0, 5.0]
+    assert run(scaled, device) == [5.0, 5.0]
     monkeypatch.undo()
-    assert run(scaled) == [2.0, 2.0]
+    assert run(scaled, device) == [2.0, 2.0]
 
 
 def make(value: float, helper: object) -> tk.Kernel:
@@ -47,10 +50,11 @@ def make(value: float, helper: object) -> tk.Kernel:
     return made
 
 
-def test_kernels_of_one_factory_are_told_apart() -> None:
+@everywhere
+def test_kernels_of_one_factory_are_told_apart(device: str) -> None:
     kernels = [make(value, helper) for value in (1.5, 2.5) for helper in (lambda x: x + 1.0, lambda x: x * 4.0)]
     for _ in range(2):
-        assert [run(kernel)[0] for kernel in kernels] == [2.5, 6.0, 3.5, 10.0]
+        assert [run(kernel, device)[0] for kernel in kernels] == [2.5, 6.0, 3.5, 10.0]
 
 
 SCRIPT = """
@@ -98,11 +102,12 @@ def broken(out: tk.array1d[float]):
     tk.tile_store(out, tk.tile_full((2, 2), 1.0))
 
 
-def test_a_wrong_kernel_fails_at_every_launch() -> None:
+@everywhere
+def test_a_wrong_kernel_fails_at_every_launch(device: str) -> None:
     out = np.zeros(2, np.float32)
     for _ in range(3):
         with pytest.raises(TilekitError, match="tile_store"):
-            tk.launch_tiled(broken, dim=1, outputs=[out], block_dim=32)
+            launch(broken, device, outputs=[out], block_dim=32)
         assert out.tolist() == [0.0, 0.0]
 
 
@@ -140,7 +145,8 @@ def shared_helper(x: float, y: float):
     return x * y + 1.0
 
 
-def test_threads_compile_kernels_that_share_a_helper() -> None:
+@everywhere
+def test_threads_compile_kernels_that_share_a_helper(device: str) -> None:
     def kernel_of(value: float) -> tk.Kernel:
         @tk.kernel
         def threaded(a: tk.array1d[float], out: tk.array1d[float]):
@@ -151,7 +157,7 @@ def test_threads_compile_kernels_that_share_a_helper() -> None:
     def work(number: int) -> list[float]:
         out = np.zeros(4, np.float32)
         kernel = kernel_of(float(number % 4))
-        tk.launch_tiled(kernel, dim=1, inputs=[np.full(4, number, np.float32)], outputs=[out], block_dim=32)
+        launch(kernel, device, [np.full(4, number, np.float32)], [out], block_dim=32)
         return out.tolist()
 
     with ThreadPoolExecutor(16) as pool:
@@ -169,3 +175,19 @@ def test_an_error_in_one_thread_reaches_that_thread() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(work, range(8))) == ["ran", "failed"] * 4
+
+
+@needs_nvrtc
+def test_threads_compile_code_for_gpus_from_kernels_that_share_a_helper() -> None:
+    def kernel_of(value: float) -> tk.Kernel:
+        @tk.kernel
+        def threaded(a: tk.array1d[float], out: tk.array1d[float]):
+            tk.tile_store(out, tk.tile_map(shared_helper, tk.tile_load(a, shape=4), value))
+
+        return threaded
+
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(lambda number: tk.compile(kernel_of(float(number % 4)), arch=80).source, range(16)))
+    one_by_one = [tk.compile(kernel_of(float(number)), arch=80).source for number in range(4)]
+    assert found == one_by_one * 4
+    assert len(set(found)) == 4

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tilekit as tk
+from tests.cases.everywhere import everywhere, launch
 from tilekit.errors import KernelIndexError, KernelValueError, TilekitError
 
 RNG = np.random.default_rng(1)
@@ -34,9 +35,10 @@ def halves(a: tk.array2d[float], b: tk.array2d[float], out: tk.array3d[float]):
     tk.tile_store(out[3], tk.tile_matmul(right, tk.tile_transpose(wide[:, 3:19])))
 
 
-def test_views_of_a_wide_tile_as_factors() -> None:
+@everywhere
+def test_views_of_a_wide_tile_as_factors(device: str) -> None:
     a, b, out = normal(16, 32), normal(16, 16), np.zeros((4, 16, 16), np.float32)
-    tk.launch_tiled(halves, dim=1, inputs=[a, b], outputs=[out], block_dim=64)
+    launch(halves, device, inputs=[a, b], outputs=[out])
     close(out[0], a[:, :16], b)
     close(out[1], a[:, 16:], b)
     close(out[2], a[:, ::2], b)
@@ -51,9 +53,10 @@ def odd_half(a: tk.array2d[tk.float16], b: tk.array2d[tk.float16], out: tk.array
     tk.tile_store(out, acc)
 
 
-def test_a_view_in_half_precision_of_odd_extents() -> None:
+@everywhere
+def test_a_view_in_half_precision_of_odd_extents(device: str) -> None:
     a, b, out = normal(9, 30, dtype=np.float16), normal(13, 7, dtype=np.float16), np.zeros((9, 7), np.float32)
-    tk.launch_tiled(odd_half, dim=1, inputs=[a, b], outputs=[out], block_dim=64)
+    launch(odd_half, device, inputs=[a, b], outputs=[out])
     close(out, a[:, 2:15], b)
 
 
@@ -64,9 +67,10 @@ def gram(x: tk.array2d[tk.float64], out: tk.array3d[tk.float64]):
     tk.tile_store(out[1], tk.tile_matmul(t, tk.tile_transpose(t)))
 
 
-def test_a_transposed_tile_times_itself() -> None:
+@everywhere
+def test_a_transposed_tile_times_itself(device: str) -> None:
     x, out = normal(3, 3, dtype=np.float64), np.zeros((2, 3, 3))
-    tk.launch_tiled(gram, dim=1, inputs=[x], outputs=[out], block_dim=64)
+    launch(gram, device, inputs=[x], outputs=[out])
     np.testing.assert_allclose(out, [x @ x.T, x.T @ x], rtol=1e-14, atol=1e-15)
 
 
@@ -75,14 +79,15 @@ def test_a_transposed_tile_survives_a_solver() -> None:
     tk.tile_cholesky_solve
 
 
+@everywhere
 @pytest.mark.parametrize("width", [1, 2, 3])
-def test_tiles_whose_rows_are_no_vector(width: int) -> None:
+def test_tiles_whose_rows_are_no_vector(width: int, device: str) -> None:
     @tk.kernel
     def narrow(a: tk.array2d[float], out: tk.array2d[float]):
         tk.tile_store(out, tk.tile_load(a, shape=(8, width), offset=(8, 4)), offset=(1, 1))
 
     a, out = normal(64, 64), np.zeros((10, 5), np.float32)
-    tk.launch_tiled(narrow, dim=1, inputs=[a], outputs=[out], block_dim=64)
+    launch(narrow, device, inputs=[a], outputs=[out])
     want = np.zeros_like(out)
     want[1:9, 1 : 1 + width] = a[8:16, 4 : 4 + width]
     np.testing.assert_array_equal(out, want)
@@ -94,12 +99,13 @@ def copied(a: tk.array2d[float], out: tk.array2d[float]):
     tk.tile_store(out, tk.tile_load(a, shape=(16, 16), offset=(i * 16, j * 16)), offset=(i * 16, j * 16))
 
 
+@everywhere
 @pytest.mark.parametrize("name", ["columns", "transposed", "reversed", "steps"])
-def test_arrays_of_any_stride(name: str) -> None:
+def test_arrays_of_any_stride(name: str, device: str) -> None:
     base = normal(64, 66)
     a = {"columns": base[:, 1:33], "transposed": base.T, "reversed": base[::-1, ::-1], "steps": base[::3, 1::2]}[name]
     out = np.zeros(a.shape, np.float32)
-    tk.launch_tiled(copied, dim=(5, 5), inputs=[a], outputs=[out], block_dim=64)
+    launch(copied, device, dim=(5, 5), inputs=[a], outputs=[out])
     np.testing.assert_array_equal(out, a)
 
 
@@ -109,27 +115,29 @@ def shifted(a: tk.array1d[float], out: tk.array1d[float], by: int):
     tk.tile_store(a, tk.tile_full(4, 7.0), offset=by)
 
 
+@everywhere
 @pytest.mark.parametrize("by", [-5, -2, 0, 3, 9])
-def test_nothing_outside_an_array_is_touched(by: int) -> None:
+def test_nothing_outside_an_array_is_touched(by: int, device: str) -> None:
     """The array is the middle of a larger one, whose other elements must neither be seen nor change."""
     whole = np.full(8, -9.0, np.float32)
     middle, out = whole[2:6], np.full(4, -1.0, np.float32)
     middle[:] = [1, 2, 3, 4]
-    tk.launch_tiled(shifted, dim=1, inputs=[middle, out, by], block_dim=32)
+    launch(shifted, device, inputs=[middle, out, by], block_dim=32)
     inside = [by + i for i in range(4)]
     np.testing.assert_array_equal(out, [float(i + 1) if 0 <= i < 4 else 0.0 for i in inside])
     np.testing.assert_array_equal(middle, [7.0 if i in inside else float(i + 1) for i in range(4)])
     np.testing.assert_array_equal(whole[[0, 1, 6, 7]], -9.0)
 
 
-def test_a_view_past_the_end_of_its_tile_is_an_error() -> None:
+@everywhere
+def test_a_view_past_the_end_of_its_tile_is_an_error(device: str) -> None:
     @tk.kernel
     def too_long(out: tk.array1d[float]):
         t = tk.tile_zeros(shape=4, storage="shared")
         tk.tile_store(out, tk.tile_view(t, offset=2, shape=8))
 
     with pytest.raises((KernelValueError, KernelIndexError), match="8"):
-        tk.launch_tiled(too_long, dim=1, outputs=[np.zeros(8, np.float32)], block_dim=32)
+        launch(too_long, device, outputs=[np.zeros(8, np.float32)], block_dim=32)
 
 
 @pytest.mark.xfail(strict=True, reason="tile_sort comes with part 7", raises=AttributeError)
@@ -145,15 +153,17 @@ def poisoned(a: tk.array2d[float], out: tk.array2d[float]):
     tk.tile_store(out, tk.tile_matmul(x, x))
 
 
-def test_a_new_product_never_reads_its_memory() -> None:
+@everywhere
+def test_a_new_product_never_reads_its_memory(device: str) -> None:
     a, out = normal(16, 16), np.zeros((16, 16), np.float32)
     for _ in range(2):
-        tk.launch_tiled(poisoned, dim=1, inputs=[a], outputs=[out], block_dim=64)
+        launch(poisoned, device, inputs=[a], outputs=[out])
         close(out, a, a)
 
 
+@everywhere
 @pytest.mark.parametrize("block", [24, 40, 56])
-def test_a_k_block_that_is_no_power_of_two(block: int) -> None:
+def test_a_k_block_that_is_no_power_of_two(block: int, device: str) -> None:
     @tk.kernel
     def product(a: tk.array2d[tk.float16], b: tk.array2d[tk.float16], out: tk.array2d[float]):
         acc = tk.tile_zeros(shape=(64, 64), dtype=float)
@@ -164,12 +174,13 @@ def test_a_k_block_that_is_no_power_of_two(block: int) -> None:
 
     a, b = normal(64, 100, dtype=np.float16), normal(100, 64, dtype=np.float16)
     out = np.zeros((64, 64), np.float32)
-    tk.launch_tiled(product, dim=1, inputs=[a, b], outputs=[out], block_dim=128)
+    launch(product, device, inputs=[a, b], outputs=[out], block_dim=128)
     close(out, a, b)
 
 
+@everywhere
 @pytest.mark.parametrize("block", [24, 40, 56, 72])
-def test_an_n_block_that_is_no_power_of_two(block: int) -> None:
+def test_an_n_block_that_is_no_power_of_two(block: int, device: str) -> None:
     @tk.kernel
     def product(a: tk.array2d[tk.float16], b: tk.array2d[tk.float16], out: tk.array2d[float]):
         j = tk.tid()
@@ -181,7 +192,7 @@ def test_an_n_block_that_is_no_power_of_two(block: int) -> None:
 
     a, b = normal(16, 32, dtype=np.float16), normal(32, 150, dtype=np.float16)
     out = np.zeros((16, 150), np.float32)
-    tk.launch_tiled(product, dim=-(-150 // block), inputs=[a, b], outputs=[out], block_dim=128)
+    launch(product, device, dim=-(-150 // block), inputs=[a, b], outputs=[out], block_dim=128)
     close(out, a, b)
 
 
@@ -192,11 +203,12 @@ def tall(a: tk.array2d[float], b: tk.array2d[float], out: tk.array2d[float]):
     tk.tile_store(out, acc)
 
 
-def test_rows_stay_in_their_place() -> None:
+@everywhere
+def test_rows_stay_in_their_place(device: str) -> None:
     """Every row of A holds its number, so that rows that change places show."""
     a = np.repeat(np.arange(256, dtype=np.float32)[:, None], 8, 1)
     out = np.zeros((256, 8), np.float32)
-    tk.launch_tiled(tall, dim=1, inputs=[a, np.eye(8, dtype=np.float32)], outputs=[out], block_dim=256)
+    launch(tall, device, inputs=[a, np.eye(8, dtype=np.float32)], outputs=[out], block_dim=256)
     np.testing.assert_array_equal(out, a)
 
 
@@ -213,12 +225,13 @@ def reads_writes_reads(a: tk.array1d[float], b: tk.array1d[float], out: tk.array
     tk.tile_store(out, x + 10.0 * y)
 
 
-def test_one_array_given_twice_and_overlapping_slices() -> None:
+@everywhere
+def test_one_array_given_twice_and_overlapping_slices(device: str) -> None:
     a, out = np.arange(8, dtype=np.float32), np.zeros(4, np.float32)
-    tk.launch_tiled(reads_writes_reads, dim=1, inputs=[a[:4]], outputs=[a[:4], out], block_dim=32)
+    launch(reads_writes_reads, device, inputs=[a[:4]], outputs=[a[:4], out], block_dim=32)
     np.testing.assert_array_equal(out, np.arange(4) + 10.0 * 2 * np.arange(4))
     a = np.arange(8, dtype=np.float32)
-    tk.launch_tiled(reads_writes_reads, dim=1, inputs=[a[:4]], outputs=[a[1:5], out], block_dim=32)
+    launch(reads_writes_reads, device, inputs=[a[:4]], outputs=[a[1:5], out], block_dim=32)
     np.testing.assert_array_equal(out, np.arange(4) + 10.0 * np.asarray([0, 0, 2, 4]))
 
 
@@ -235,9 +248,10 @@ def overwrites_what_it_read(a: tk.array2d[float], total: tk.array1d[float], out:
     tk.tile_store(out, acc)
 
 
-def test_a_loop_that_overwrites_a_tile_it_read_and_reads_after_an_atomic() -> None:
+@everywhere
+def test_a_loop_that_overwrites_a_tile_it_read_and_reads_after_an_atomic(device: str) -> None:
     a, total, out = normal(12, 4), np.zeros(1, np.float32), np.zeros((4, 4), np.float32)
-    tk.launch_tiled(overwrites_what_it_read, dim=1, inputs=[a, total, out, 3], block_dim=32)
+    launch(overwrites_what_it_read, device, inputs=[a, total, out, 3], block_dim=32)
     want = np.zeros((4, 4), np.float32)
     for k in range(3):
         want = want + a[4 * k : 4 * k + 4] + np.float32(0) + np.float32(k + 1)

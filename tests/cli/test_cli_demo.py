@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.test_cli import program
 from tests.nvrtc import needs_nvrtc
+from tests.on_gpu import GPUS
 from tests.runtime.cuda.fake_driver import FakeLibrary, Launched, fake as fake
 from tilekit.cli import main
 from tilekit.cli.commands import demo
@@ -158,3 +159,13 @@ def test_times_and_errors_come_from_running() -> None:
     outcome = demo._cpu()
     assert not outcome.failed, outcome.note
     assert outcome.run_time.endswith(("us", "ms"))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not GPUS, reason="needs a CUDA device")
+@pytest.mark.parametrize("ordinal", range(max(GPUS, 1)))
+def test_the_example_on_this_machines_gpus(ordinal: int) -> None:
+    """The row of a GPU needs neither Warp nor PyTorch."""
+    first_gemm.gemm.cache.clear()
+    outcome = demo._checked(f"cuda:{ordinal}", "NVRTC", None)
+    assert not outcome.failed, outcome.note

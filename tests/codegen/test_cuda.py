@@ -81,8 +81,15 @@ def point(a: tk.array1d[float]):
     a[i] = a[i] * 2.0
 
 
+@tk.kernel
+def chosen(a: tk.array1d[float]):
+    i = tk.tid()
+    if a[i] > 0.0:
+        a[i] = a[i] * 2.0
+
+
 def test_points_run_alone():
-    source, _, shared = emitted(point, tiled=False)
+    source, _, shared = emitted(chosen, tiled=False)
     assert "team.sync()" not in source
     assert "if (number >= (tk::u32)args.launch.dim[0]) return;" in source
     assert shared == 0

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import warp as wp
 
 import tilekit as tk
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.annotations import ArrayAnnotation
 from tilekit.ir.types import DType
+
+wp = pytest.importorskip("warp")
 
 FOLDER = Path(__file__).parent / "programs"
 HEAD = re.compile(r"^=== (\S+)$", re.MULTILINE)

@@ -8,10 +8,11 @@ import io
 
 import numpy as np
 import pytest
-import warp as wp
 
 import tilekit as tk
 from tests.from_warp.rows import A, row, run
+
+wp = pytest.importorskip("warp")
 
 
 @row("`dim` and `block_dim` of `launch_tiled` are keywords only, without a default; grids have up to 3 dimensions")

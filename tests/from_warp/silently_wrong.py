@@ -7,10 +7,11 @@ import io
 
 import numpy as np
 import pytest
-import warp as wp
 
 import tilekit as tk
 from tests.from_warp.rows import A, row, run
+
+wp = pytest.importorskip("warp")
 
 
 @row("`t @ u` of two tiles multiplies element by element")

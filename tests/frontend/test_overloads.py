@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import warp as wp
 
 import tilekit as tk
+
+wp = pytest.importorskip("warp")
 
 OFFSET = 1.0
 

@@ -3,10 +3,11 @@
 import ml_dtypes
 import numpy as np
 import pytest
-import warp as wp
 
 import tilekit as tk
 from tilekit.errors import KernelAttributeError, KernelNotImplementedError
+
+wp = pytest.importorskip("warp")
 
 FACTOR = wp.constant(3.0)
 

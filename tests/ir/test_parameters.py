@@ -6,13 +6,14 @@ from typing import Any, Optional
 
 import numpy as np
 import pytest
-import warp as wp
 
 from tilekit.errors import KernelNameError, KernelNotImplementedError, KernelTypeError
 from tilekit.ir import annotations as tk
 from tilekit.ir.annotations import ArrayAnnotation, TileAnnotation, array, array2d, array3d
 from tilekit.ir.parameters import parse_annotation, parse_parameters
 from tilekit.ir.types import bool_, float32, float64, int8, int32
+
+wp = pytest.importorskip("warp")
 
 TYPE = float
 

@@ -16,6 +16,9 @@ NAMES = sorted(p.name for p in HEADERS.glob("*.h"))
 # Compilers may call these for any copy or fill; every C library and every CUDA device has them.
 ALLOWED = {"memcpy", "memset", "memmove"}
 DRIVER = """#include "math.h"
+#include "atom_approx.h"
+#include "atom_cvt.h"
+#include "atom_div.h"
 #include "atomic.h"
 #include "gemm.h"
 #include "mailbox.h"
@@ -33,6 +36,8 @@ TK_API void run(const Array<f32, 2>* a, f32* s, f64* d, i64 n, u16* h, u64* e) {
         s[i] = sin(exp(s[i])) + mod(s[i], floor(s[i])) + pow(s[i], tanh(s[i])) + fma(s[i], s[i], sqrt(s[i]));
         d[i] = tan(log(d[i])) + mod(d[i], rint(d[i])) + erf(d[i]) + fma(d[i], d[i], sqrt(d[i]));
         h[i] = cast<f16>(d[i]).bits + cast<bf16>(f16{h[i]}).bits + cast<bf16>(e[i]).bits;
+        d[i] += atom::div<atom::F64, atom::F64, atom::F64, atom::RP, 0>(d[i], d[n]);
+        e[i] += atom::cvt<atom::U64, atom::F64, atom::RMI, 0>(d[i]);
         atomic_add(d, d[i]);
     }
     tile_atomic_add<f32, 8, 40>(Team(), s, {40, 1}, *a, {at[0], at[1]});
@@ -56,7 +61,7 @@ def test_text(name: str) -> None:
         "half.h": 3,
         "launch.h": 3,
         "pack.h": 2,
-        "ptx.h": 19,
+        "ptx.h": 20,
         "scalar.h": 2,
         "tile_atomic.h": 1,
     }

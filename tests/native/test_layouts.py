@@ -68,6 +68,14 @@ def place_source() -> str:
     out[0] = P::period;
     for (int r = 0; r < 64; ++r) for (int b = 0; b < {pitch}; ++b) out[1 + r * {pitch} + b] = P::offset(r, b);
 }}
+TK_API void moved_{how}_{pitch}(i64* wrong) {{
+    typedef PlaceOf<f32, {pitch}, true, {how}>::type P;
+    for (int r = 0; r < 64; ++r) for (int b = 0; b < {pitch}; b += 4)
+        for (int row = 0; row < 64; ++row) for (int byte = 0; b + byte < {pitch}; byte += 4)
+            if (!(r & row) && !(b & byte))
+                wrong[0] += P::offset(r + row, b + byte) !=
+                    (P::offset(r, b) ^ P::turn(row, byte)) + P::further(row, byte);
+}}
 """)
     return "".join(lines)
 
@@ -81,7 +89,16 @@ def places(compilers: Any, build: Any, call: Any) -> Any:
         call(library[f"{how}_{pitch}"], out)
         return int(out[0]), out[1:].reshape(64, pitch)
 
+    find.library = library  # type: ignore[attr-defined]
     return find
+
+
+@pytest.mark.parametrize("pitch", PITCHES)
+@pytest.mark.parametrize("how", ACCESSES)
+def test_an_offset_is_that_of_a_start_and_a_distance(how: str, pitch: int, places: Any, call: Any) -> None:
+    wrong = np.zeros(1, "i8")
+    call(places.library[f"moved_{how}_{pitch}"], wrong)
+    assert not wrong[0]
 
 
 @pytest.mark.parametrize("pitch", PITCHES)

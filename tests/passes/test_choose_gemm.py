@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -236,8 +237,14 @@ def test_tiles_in_shared_memory_are_multiplied_there(body: Callable[..., None], 
 
 def test_a_product_that_falls_back_warns_and_says_why() -> None:
     kernel, why = product(computed), "sm_75 is older than sm_80"
-    with pytest.warns(FallbackWarning, match=f"a 32x16xf16 and a 16x48xf16 tile .* without tensor cores: {why}"):
+    with pytest.warns(FallbackWarning, match="computed without tensor cores") as told:
         fn, target, _ = lowered(kernel, "75")
+    assert [str(warning.message) for warning in told] == [
+        "tile_matmul(): the product of a, a 32x16xf16 tile of strides (16, 1), and b, a 16x48xf16 tile of strides "
+        f"(48, 1), is computed without tensor cores: {why}"
+    ]
+    (line,) = {warning.lineno for warning in told if warning.filename == __file__}
+    assert "tile_matmul(" in Path(__file__).read_text().splitlines()[line - 1]
     (plan,) = plans_of(fn, target)
     assert plan.backend == "scalar" and f"not mma: {why}" in str(plan)
     with warnings.catch_warnings():

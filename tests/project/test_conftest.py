@@ -30,7 +30,7 @@ SKIPPED_MODULE = "import pytest\npytest.skip('whole module', allow_module_level=
 def write_project(folder: Path, allowed: str = "", **modules: str) -> None:
     tests = folder / "tests"
     tests.mkdir()
-    for name in ("__init__.py", "conftest.py", "strict_skips.py"):
+    for name in ("__init__.py", "conftest.py", "gpu_record.py", "strict_skips.py"):
         shutil.copy(TESTS / name, tests / name)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n  deep: x\n  gpu: x\naddopts = --strict-markers\n")
     (tests / "allowed_skips.txt").write_text(allowed)

@@ -46,7 +46,7 @@ def test_base_dependencies() -> None:
 
 
 def test_extras() -> None:
-    assert set(EXTRAS) == {"cuda", "mathdx", "cpu", "torch", "examples", "test", "docs"}
+    assert set(EXTRAS) == {"cuda", "mathdx", "cpu", "torch", "examples", "test", "tirx", "docs"}
     assert any(re.match(r"tilekit-lang\[.*\bcpu\b.*\]", requirement) for requirement in EXTRAS["test"])
 
 

@@ -36,7 +36,8 @@ def test_cupy() -> None:
     assert (view.dtype, view.device, view.owner is array) == (float32, "cuda:0", True)
 
 
-def test_jax() -> None:
+def test_jax(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else it takes most of the GPU's memory
     jax = pytest.importorskip("jax")
     array = jax.device_put(jax.numpy.zeros((4, 6)), jax.devices("cuda")[0])
     view = view_of(array)

@@ -11,7 +11,7 @@ import tilekit as tk
 from tests.nvrtc import needs_nvrtc
 from tilekit.config import config
 from tilekit.errors import CompileError, KernelTypeError, KernelValueError, MissingPackageError
-from tilekit.ir.program import CeilDiv, Dim, Product
+from tilekit.ir.program import CeilDiv, Dim, PointBlocks, Product
 from tilekit.runtime.compile import prepare
 from tilekit.runtime.cuda import build, nvrtc
 from tilekit.runtime.cuda.elf import read_resources
@@ -166,7 +166,8 @@ def test_a_grid_of_several_dimensions_compiles_without_dim() -> None:
     [
         (product, {}, Product(Dim(0), Dim(1))),
         (product, {"dim": (3, 4)}, 12),
-        (point, {"tiled": False}, CeilDiv(Product(Product(Dim(0), Dim(1)), Dim(2)), 128)),
+        (point, {"tiled": False}, PointBlocks(Product(Product(Dim(0), Dim(1)), Dim(2)), 128, 4)),
+        (point, {"tiled": False, "dim": (1 << 11, 1 << 10, 1)}, 1 << 12),
         (point, {"tiled": False, "dim": (3, 50, 1), "block_dim": 64}, 3),
         (gathers, {"tiled": False, "block_dim": 32}, CeilDiv(Dim(0), 32)),
         (gathers, {"tiled": False, "block_dim": 32, "dim": 96, "device": "cpu"}, 3),

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-import warp as wp
 
 import tilekit as tk
 from tests.runtime.test_lanes import run
+
+wp = pytest.importorskip("warp")
 
 
 @tk.kernel

@@ -14,6 +14,7 @@ from tilekit.runtime import warp_arrays
 from tilekit.runtime.arrays import view_of
 from tilekit.runtime.warp_names import import_warp
 
+pytest.importorskip("warp")
 wp = import_warp()
 CREATORS = ["zeros", "ones", "empty"]
 

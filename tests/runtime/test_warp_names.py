@@ -3,11 +3,12 @@ import sys
 
 import numpy as np
 import pytest
-import warp as wp
 
 from tilekit.errors import KernelAttributeError
 from tilekit.ir.types import bfloat16, float32
 from tilekit.runtime import warp_names
+
+wp = pytest.importorskip("warp")
 
 
 def run(program: str) -> subprocess.CompletedProcess[str]:

@@ -7,6 +7,7 @@ import importlib
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import tilekit as tk
@@ -30,6 +31,13 @@ def scaled(rows: int, columns: int) -> Any:
     return scaled
 
 
+@tk.kernel
+def scaled_points(a: tk.array1d[Any], b: tk.array1d[Any]) -> None:
+    """``b = 2 a``, an element a point."""
+    i = tk.tid()
+    b[i] = 2 * a[i]
+
+
 def seconds(torch: Any, runs: list[Callable[[], object]]) -> list[float]:
     """The median time of each run, in turns so that all see the same clocks."""
     times: list[list[float]] = [[] for _ in runs]
@@ -47,6 +55,20 @@ def seconds(torch: Any, runs: list[Callable[[], object]]) -> list[float]:
     return [statistics.median(found) for found in times]
 
 
+def launches(x: Any, out: Any, side: int) -> dict[str, Callable[[], object]]:
+    """The launches that are compared: tiles of several shapes, and points."""
+    found: dict[str, Callable[[], object]] = {}
+    for threads in THREADS:
+        for rows, columns in SHAPES:
+            grid = side // rows, side // columns
+            found[f"{rows}x{columns}, {threads} threads"] = partial(
+                tk.launch_tiled, scaled(rows, columns), grid, [x], [out], block_dim=threads
+            )
+        flat = [x.reshape(-1)], [out.reshape(-1)]
+        found[f"points, {threads} threads"] = partial(tk.launch, scaled_points, side * side, *flat, block_dim=threads)
+    return found
+
+
 def measure(torch: Any, dtype: Any, side: int) -> None:
     """Print a table for one dtype, and check every element."""
     x = torch.randn(side, side, device="cuda").to(dtype)
@@ -56,21 +78,14 @@ def measure(torch: Any, dtype: Any, side: int) -> None:
         "torch copy": lambda: peer.copy_(x),
         "torch mul": lambda: torch.mul(x, 2, out=peer),
     }
-    for rows, columns in SHAPES:
-        for threads in THREADS:
-            kernel = scaled(rows, columns)
-            grid = (side // rows, side // columns)
-
-            def run(kernel: Any = kernel, grid: Any = grid, threads: int = threads) -> None:
-                tk.launch_tiled(kernel, dim=grid, inputs=[x], outputs=[out], block_dim=threads)
-
-            start = time.perf_counter()
-            run()
-            torch.cuda.synchronize()
-            name = f"tilekit {rows}x{columns}, {threads} threads, first run {time.perf_counter() - start:.2f} s"
-            assert torch.equal(out, x * 2), name
-            out.fill_(float("nan"))
-            runs[name] = run
+    for title, run in launches(x, out, side).items():
+        start = time.perf_counter()
+        run()
+        torch.cuda.synchronize()
+        name = f"tilekit {title}, first run {time.perf_counter() - start:.2f} s"
+        assert torch.equal(out, x * 2), name
+        out.fill_(float("nan"))
+        runs[name] = run
     found = dict(zip(runs, seconds(torch, list(runs.values())), strict=True))
     bytes_moved = 2 * x.numel() * x.element_size()
     print(f"\n{dtype}, {side}x{side}")

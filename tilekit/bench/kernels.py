@@ -60,3 +60,82 @@ def product_loop(language: Any, dtype: Any, total: Any, tile: tuple[int, int, in
         language.tile_store(c, language.tile_astype(acc, dtype), offset=(i * m, j * n))
 
     return product
+
+
+def product_batch(language: Any, dtype: Any, total: Any, tile: tuple[int, int, int], precision: str = "default") -> Any:
+    """Products of square matrices that lie one below the other, one a block; ``steps`` is one."""
+    m, n, k = tile
+
+    @language.kernel(enable_backward=False)
+    def product(
+        a: language.array2d(dtype=dtype),  # type: ignore[valid-type]
+        b: language.array2d(dtype=dtype),  # type: ignore[valid-type]
+        steps: int,
+        c: language.array2d(dtype=dtype),  # type: ignore[valid-type]
+    ):
+        i = language.tid()
+        acc = language.tile_zeros(shape=(m, n), dtype=total)
+        x = language.tile_load(a, shape=(m, k), offset=(i * m, 0))
+        y = language.tile_load(b, shape=(k, n), offset=(i * k, 0))
+        language.tile_matmul(x, y, acc, precision=precision)
+        language.tile_store(c, language.tile_astype(acc, dtype), offset=(i * m, 0))
+
+    return product
+
+
+def warp_loop(warp: Any, dtype: Any, total: Any, tile: tuple[int, int, int], tf32: bool) -> Any:
+    """:func:`product_loop` for Warp, where a precision must be written out, and each kernel a module of its own."""
+    m, n, k = tile
+
+    @warp.kernel(enable_backward=False, module="unique")
+    def default(
+        a: warp.array2d(dtype=dtype),  # type: ignore[valid-type]
+        b: warp.array2d(dtype=dtype),  # type: ignore[valid-type]
+        steps: int,
+        c: warp.array2d(dtype=dtype),  # type: ignore[valid-type]
+    ):
+        i, j = warp.tid()
+        acc = warp.tile_zeros(shape=(m, n), dtype=total)
+        for step in range(steps):
+            x = warp.tile_load(a, shape=(m, k), offset=(i * m, step * k))
+            y = warp.tile_load(b, shape=(k, n), offset=(step * k, j * n))
+            warp.tile_matmul(x, y, acc)
+        warp.tile_store(c, warp.tile_astype(acc, dtype), offset=(i * m, j * n))
+
+    @warp.kernel(enable_backward=False, module="unique")
+    def rounded(
+        a: warp.array2d(dtype=dtype),  # type: ignore[valid-type]
+        b: warp.array2d(dtype=dtype),  # type: ignore[valid-type]
+        steps: int,
+        c: warp.array2d(dtype=dtype),  # type: ignore[valid-type]
+    ):
+        i, j = warp.tid()
+        acc = warp.tile_zeros(shape=(m, n), dtype=total)
+        for step in range(steps):
+            x = warp.tile_load(a, shape=(m, k), offset=(i * m, step * k))
+            y = warp.tile_load(b, shape=(k, n), offset=(step * k, j * n))
+            warp.tile_matmul(x, y, acc, precision="tf32")
+        warp.tile_store(c, acc, offset=(i * m, j * n))
+
+    return rounded if tf32 else default
+
+
+def warp_batch(warp: Any, dtype: Any, total: Any, tile: tuple[int, int, int], tf32: bool = False) -> Any:
+    """:func:`product_batch` for Warp; batches are not measured in tf32."""
+    m, n, k = tile
+
+    @warp.kernel(enable_backward=False, module="unique")
+    def product(
+        a: warp.array2d(dtype=dtype),  # type: ignore[valid-type]
+        b: warp.array2d(dtype=dtype),  # type: ignore[valid-type]
+        steps: int,
+        c: warp.array2d(dtype=dtype),  # type: ignore[valid-type]
+    ):
+        i = warp.tid()
+        acc = warp.tile_zeros(shape=(m, n), dtype=total)
+        x = warp.tile_load(a, shape=(m, k), offset=(i * m, 0))
+        y = warp.tile_load(b, shape=(k, n), offset=(i * k, 0))
+        warp.tile_matmul(x, y, acc)
+        warp.tile_store(c, warp.tile_astype(acc, dtype), offset=(i * m, 0))
+
+    return product

@@ -182,9 +182,9 @@ def _store_reference(a: Any, index: tuple[Any, ...], value: Any, name: str) -> N
 
 
 @element_store.emit
-def _store_emit(cx: Any, a: str, index: tuple[str, ...], value: str, name: str) -> None:
+def _store_emit(cx: Any, a: str, index: tuple[str, ...], value: str, name: str, types: Any) -> None:
     emit_checks(cx, a, index, name)
-    cx.line(f"*tk::element({', '.join((a, *index))}) = {value};")
+    cx.write(f"tk::element({', '.join((a, *index))})", value, types["a"].dtype)
 
 
 def set_item(a: Array, index: Any, value: Any) -> None:

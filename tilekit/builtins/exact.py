@@ -71,7 +71,7 @@ def _fused_float64(a: Array, b: Array, c: Array) -> Array:
     middle, last = two_sum(c, low)
     high, rest = two_sum(product, middle)
     result = high + add_to_odd(rest, last)
-    plain = product + c
+    plain = np.where(np.isfinite(a) & np.isfinite(b) & np.isinf(c), c, product + c)  # the product may overflow
     known = np.isfinite(a) & np.isfinite(b) & np.isfinite(c) & (a != 0) & (b != 0)
     size = np.maximum(np.abs(a), np.abs(b))
     extreme = known & ((size > 1e290) | (np.abs(product) > 1e290) | (np.abs(product) < 1e-250) | (np.abs(c) > 1e290))

@@ -181,9 +181,11 @@ def _store_emit(cx: Any, a: str, t: Any, offset: tuple[str, ...], types: Any) ->
         dims = ", ".join(map(str, t.shape))
         held = t.layout
         if isinstance(held, Fragment):
-            packed = str(cx.packed("a", "offset")).lower()
+            axis = cx.packed_axis("a", "offset")
+            columns = axis == 0 and held.is_grid
+            call = "store_columns<{}, 0, 1>" if columns else f"store_fragment<{{}}, 0, 1, {str(axis == 1).lower()}>"
             to = f"{a}, at, tk::Rounded<{t.element}>()"
-            cx.line(f"tk::store_fragment<{held.cpp}, 0, 1, {packed}>(team.rank(), {t.pointer}, {to});")
+            cx.line(f"tk::{call.format(held.cpp)}(team.rank(), {t.pointer}, {to});")
         elif held is not None:
             call = f"tk::store_registers<{t.element}, {held.threads}, {held.vector}, {dims}>"
             cx.line(f"{call}(team.rank(), {t.pointer}, {a}, at);")

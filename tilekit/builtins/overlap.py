@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tilekit.codegen.checks import require
 from tilekit.errors import KernelValueError
 from tilekit.ir.builtin import builtin
@@ -82,3 +84,34 @@ def _same_offset(a: Tile, b: Tile) -> bool:
 
 def _or_zero(t: Tile) -> Any:
     return 0 if t.view_offset is None else t.view_offset
+
+
+def refuse_shifted(out: Tile, operand: Tile, what: str) -> None:
+    """Refuse a destination that shares some elements with a source, but not each with the same one.
+
+    Where run-time offsets decide, they are compared in checked mode; otherwise the source is read first.
+
+    Raises:
+        KernelValueError: it surely does.
+    """
+    if out.base is not operand.base:
+        return
+    made = f"line {out.made_at.line}" if out.made_at is not None else "one place"
+    text = (
+        f"{what} overlap, but are not the same elements of the tile made at {made}: repeats would read what others "
+        "have written; copy the source first, tk.tile_astype(t, t.dtype)"
+    )
+    first, second = _start(out), _start(operand)
+    known = first is not None and second is not None
+    if known or _same_offset(out, operand):
+        here, there = out.places() + (first or 0), operand.places() + (second or 0)
+        if not np.array_equal(here, there) and np.intersect1d(here, there).size:
+            raise KernelValueError(text)
+    elif out.shape == operand.shape and (ranges := _without_zero(operand.view_map.distances(out.view_map))):
+        check_apart(_or_zero(out), _or_zero(operand), ranges, text)
+
+
+def _without_zero(ranges: list[tuple[int, int]]) -> Ranges:
+    """The distances at which views of one shape share elements and are not the same."""
+    parts = [part for low, high in ranges for part in ((low, min(high, -1)), (max(low, 1), high))]
+    return tuple((low, high) for low, high in parts if low <= high)

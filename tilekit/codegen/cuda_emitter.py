@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -13,13 +13,14 @@ from tilekit.codegen.emitter import Emitter
 from tilekit.codegen.layout import Blocked, Fragment, Layout, coordinates
 from tilekit.codegen.orders import PACK_BYTES
 from tilekit.codegen.refs import ElementIndex, TileRef
+from tilekit.codegen.repeats import MOST_UNROLLED, unrolled
 from tilekit.codegen.storage import Buffer, Storage, round_up
 from tilekit.codegen.target import Target
 from tilekit.codegen.text import cpp_type
 from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.affine import affine_of, definitions
 from tilekit.ir.core import Block, Function, Op, Value, walk
-from tilekit.ir.types import TileType
+from tilekit.ir.types import DType, TileType
 from tilekit.ir.views import ViewMap
 
 
@@ -35,6 +36,8 @@ class CudaEmitter(Emitter):
         super().__init__(fn, storage, target)
         self.alone = alone
         """Whether the current op is run by each thread for itself."""
+        self.kept: list[DType] | None = None
+        """Of a thread with several points: what it writes once it has computed all of them; else None."""
         self.steps = Steps()
         self.pending = Pending()
         self._inside: Op | None = None
@@ -43,6 +46,9 @@ class CudaEmitter(Emitter):
         self._bases = {op.results[0]: next(op.inputs()) for op in walk(fn.body) if op.builtin.view}
         self._defined = definitions(fn.body)
         self._deferred = deferred_loads(fn, storage)
+        self._runs: dict[str, str] = {}
+        """Of deferred tiles whose neighbours are loaded together, by what the code calls the part of the array: what it
+        calls the thread's."""
         bodies = [fn.body, *(block for op in walk(fn.body) for block in op.blocks)]
         self._used = {value for block in bodies for op in block.ops for value in op.inputs()}
         self._used |= {value for block in bodies for value in block.results if isinstance(value, Value)}
@@ -120,6 +126,15 @@ class CudaEmitter(Emitter):
                 super().emit_op(op, operands)
             self._inside = outer
 
+    def write(self, pointer: str, value: str, dtype: DType) -> None:
+        if self.kept is None:
+            super().write(pointer, value, dtype)
+        else:
+            number = len(self.kept)
+            self.line(f"place{number}[q] = {pointer};")
+            self.line(f"kept{number}[q] = {value};")
+            self.kept.append(dtype)
+
     def _lanes(self, op: Op, operands: dict[str, Any]) -> None:
         """A loop over lanes: a thread is a lane."""
         (body,) = op.blocks
@@ -167,22 +182,24 @@ class CudaEmitter(Emitter):
     def defer(self, value: Value, array: str, offset: Sequence[str]) -> None:
         """Name the part of an array under a tile, whose elements are read where the tile is used."""
         tile, at, plane = self.tile(value), self.fresh("at"), self.fresh("plane")
+        if self.packed_axis("a", "offset") == 1:
+            self._runs[plane] = self.fresh("run")
         self.line(f"const tk::i64 {at}[] = {{{', '.join(offset)}}};")
         rows, cols = tile.shape
         self.line(f"const tk::Plane {plane} = tk::plane<{rows}, {cols}, 0, 1>({array}, {at});")
         self.tiles[value] = replace(tile, plane=plane)
 
-    def packed(self, array: str, offset: str) -> bool:
-        """Whether a tile's rows start at multiples of 16 bytes of an array, elements side by side."""
+    def packed_axis(self, array: str, offset: str) -> int | None:
+        """The array's axis along which elements lie side by side and a tile starts at a multiple of 16 bytes."""
         assert self.op is not None
         value, given = self.op.operands[array], self.op.operands[offset]
         known = next((self.target.arrays.get(name) for name, param in self.fn.params.items() if param is value), None)
         offsets = given if isinstance(given, tuple) else (given,)
-        axis = value.type.ndim - 1  # type: ignore[union-attr]
-        if known is None or known.unit_axis != axis or not known.aligned:
-            return False
-        last = affine_of(offsets[axis], self._defined).divisor if axis < len(offsets) else 0
-        return last * value.type.dtype.itemsize % PACK_BYTES == 0  # type: ignore[union-attr]
+        if known is None or known.unit_axis < 0 or not known.aligned:
+            return None
+        axis = known.unit_axis
+        first = affine_of(offsets[axis], self._defined).divisor if axis < len(offsets) else 0
+        return axis if first * value.type.dtype.itemsize % PACK_BYTES == 0 else None  # type: ignore[union-attr]
 
     # Tiles.
 
@@ -277,14 +294,50 @@ class CudaEmitter(Emitter):
     def _fragment(self, layout: Fragment) -> Iterator[ElementIndex]:
         """Loops over a thread's registers of a fragment that hold elements."""
         i, row, col = self.fresh("i"), self.fresh("row"), self.fresh("col")
-        self.line("TK_UNROLL")
         held = f"if (tk::is_held<{layout.cpp}>(team.rank(), {i}))"
-        with self.braces(f"for (int {i} = 0; {i} < {layout.registers}; ++{i})"), self.braces(held):
+        runs = {tile.plane: tile.element for tile in self._tiles() if layout.is_grid and tile.plane in self._runs}
+        with self._each_register(layout, i, runs) as loaded, self.braces(held):
             for name, what in ((row, "row"), (col, "col")):
                 self.line(f"[[maybe_unused]] const int {name} = {layout.cpp}::{what}(team.rank(), {i});")
             index = ElementIndex((row, col))
-            index.register = i
+            index.register, index.loaded = i, loaded
             yield index
+
+    def repeats(self, of: TileType, lanes: int = 1, everyone: bool = False) -> Iterator[ElementIndex]:
+        out = TileRef("", of, ViewMap.identity(of.shape), Buffer(of, -1))
+        if self.target.threads == 1 and of.size <= MOST_UNROLLED:
+            yield from unrolled(of.shape)
+        elif everyone:
+            with Emitter.each_element(self, out) as index:
+                yield index
+        else:
+            layout = next((tile.layout for tile in self._tiles() if tile.layout is not None), None)
+            if isinstance(layout, Blocked):
+                layout = replace(layout, size=of.size, vector=layout.vector // lanes)
+            with self.own_elements(layout, out) as index:
+                yield index
+
+    @contextmanager
+    def _each_register(self, layout: Fragment, i: str, runs: Mapping[str, str]) -> Iterator[dict[str, str]]:
+        """Loops over the registers of a fragment; where arrays are read, over those of neighbours, which are loaded
+        together. Gives what the element of each such part of an array is."""
+        self.line("TK_UNROLL")
+        if not runs:
+            with self.braces(f"for (int {i} = 0; {i} < {layout.registers}; ++{i})"):
+                yield {}
+            return
+        x, y, j, held = self.fresh("x"), self.fresh("y"), self.fresh("j"), layout.cpp
+        with self.braces(f"for (int {x} = 0; {x} < {held}::thread_rows; ++{x})"):
+            self.line("TK_UNROLL")
+            with self.braces(f"for (int {y} = 0; {y} < {held}::thread_cols; {y} += {held}::run)"):
+                at = ", ".join(f"{held}::{what}(team.rank(), {held}::number({x}, {y}))" for what in ("row", "col"))
+                for plane, element in runs.items():
+                    self.line(f"{element} {self._runs[plane]}[{held}::run];")
+                    self.line(f"tk::read_run<true>({self._runs[plane]}, {plane}, {at});")
+                self.line("TK_UNROLL")
+                with self.braces(f"for (int {j} = 0; {j} < {held}::run; ++{j})"):
+                    self.line(f"const int {i} = {held}::number({x}, {y} + {j});")
+                    yield {plane: f"{self._runs[plane]}[{j}]" for plane in runs}
 
     @contextmanager
     def own_elements(self, layout: Layout | None, out: TileRef) -> Iterator[ElementIndex]:

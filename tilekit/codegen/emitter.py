@@ -12,7 +12,7 @@ from tilekit.codegen.target import Target
 from tilekit.codegen.text import const_literal, cpp_type
 from tilekit.errors import Location
 from tilekit.ir.core import Block, Const, Function, Op, Value, map_operand
-from tilekit.ir.types import ArrayType, ScalarType, TileType
+from tilekit.ir.types import ArrayType, DType, ScalarType, TileType
 from tilekit.ir.views import ViewMap
 
 COORDINATES = ("c0", "c1", "c2", "c3")
@@ -178,6 +178,10 @@ class Emitter:
         given = {"cx": self, "results": op.results, "blocks": op.blocks, "types": op.types()}
         return op.builtin.apply("emit", operands, op.attrs, **given)
 
+    def write(self, pointer: str, value: str, dtype: DType) -> None:
+        """Write an element of an array."""
+        self.line(f"*{pointer} = {value};")
+
     def native_call(self) -> str:
         """The call of the native function that is named like the op."""
         assert self.op is not None
@@ -334,3 +338,16 @@ class Emitter:
         for _ in out.shape:
             self.depth -= 1
             self.line("}")
+
+    def repeats(self, of: TileType, lanes: int = 1, everyone: bool = False) -> Iterator[ElementIndex]:
+        """A cooperative loop over the repeats of an instruction: for each, the index in a tile of that type.
+
+        An operand has ``lanes`` elements a repeat; with ``everyone``, every thread runs them all.
+        """
+        with self.each_element(_unplaced(of)) as index:
+            yield index
+
+
+def _unplaced(type: TileType) -> TileRef:
+    """A tile that lies nowhere, for loops over indices."""
+    return TileRef("", type, ViewMap.identity(type.shape), Buffer(type, -1))

@@ -161,6 +161,8 @@ class Plan:
             parts.append(f"about {self.registers} registers")
         if self.ring is not None:
             parts.append(f"{self.ring.stages} stages of {self.ring.k} along k, {self.ring.bytes} bytes shared")
+            slow = [name for name, factor in (("a", self.a), ("b", self.b)) if factor and not factor.packed]
+            parts += [f"{name} is copied element by element" for name in slow]
         parts += [f"not {name}: {why}" for name, why in self.passed_over]
         return "; ".join(parts + ([f"float32: {self.lost_precision}"] if self.lost_precision else []))
 
@@ -292,13 +294,17 @@ def scalar_warning(chosen: Plan, name: str, product: Product) -> str | None:
         >>> square = Factor(float16, ViewMap.identity((64, 64)))
         >>> product = Product(square, square, float32)
         >>> print(scalar_warning(plan(product, Situation("75")), "tile_matmul()", product))
-        tile_matmul(): the product of a 64x64xf16 and a 64x64xf16 tile is computed without tensor cores: sm_75 is ...
+        tile_matmul(): the product of a, a 64x64xf16 tile of strides (64, 1), and b, ... tensor cores: sm_75 is ...
     """
     if chosen.backend != "scalar" or not chosen.passed_over:
         return None
-    shown = [f"{'x'.join(map(str, f.map.shape))}x{f.dtype.short}" for f in (product.a, product.b)]
+    tiles = (("a", product.a), ("b", product.b))
+    shown = " and ".join(
+        f"{operand}, a {'x'.join(map(str, f.map.shape))}x{f.dtype.short} tile of strides {f.map.strides},"
+        for operand, f in tiles
+    )
     why = "; ".join(dict.fromkeys(reason for _, reason in chosen.passed_over))
-    return f"{name}: the product of a {shown[0]} and a {shown[1]} tile is computed without tensor cores: {why}"
+    return f"{name}: the product of {shown} is computed without tensor cores: {why}"
 
 
 def unordered(product: Product) -> dict[str, str]:

@@ -22,12 +22,14 @@ _DECLARED = re.compile(
 )
 _BY_MACRO = re.compile(r"\bTK_[A-Z0-9_]+\(([a-z]\w*)")
 """What a header declares through a macro of its own, as the forms of functions for 16-bit floats."""
+_ATOMS = "namespace atom {"
+"""Stands in headers whose names are all in that namespace."""
 _ENUM = re.compile(r"^enum (\w+) \{(.*?)\};", re.MULTILINE | re.DOTALL)
 
 
 @lru_cache(maxsize=1)
 def declared_names() -> dict[str, tuple[str, ...]]:
-    """The headers that declare each name of the namespace ``tk``."""
+    """The headers that declare each name of the namespace ``tk``; those of ``tk::atom`` as ``atom::name``."""
     found: dict[str, set[str]] = defaultdict(set)
     for path in NATIVE.glob("*.h"):
         text = re.sub(r"(\(int\))?sizeof\.\.\.\(\w+\)", "", path.read_text(encoding="utf-8"))
@@ -36,8 +38,9 @@ def declared_names() -> dict[str, tuple[str, ...]]:
         names += [name for line in lines for name in _BY_MACRO.findall(line)]
         for kind, values in _ENUM.findall(text):
             names += [kind, *re.findall(r"\b[a-zA-Z]\w*", values)]
+        inner = "atom::" if _ATOMS in text else ""
         for name in names:
-            found[name].add(path.name)
+            found[inner + name].add(path.name)
     return {name: tuple(sorted(headers)) for name, headers in found.items()}
 
 
@@ -49,7 +52,7 @@ def whole(name: str, code: str) -> str:
 def includes(code: str) -> str:
     """``#include`` lines for what a kernel's code names in ``tk``; all headers where a name is not known."""
     declared = declared_names()
-    used = set(re.findall(r"\btk::(\w+)", code))
+    used = set(re.findall(r"\btk::((?:atom::)?\w+)", code))
     if used <= declared.keys():
         headers = {"base.h", "launch.h"} | {header for name in used for header in declared[name]}
     else:

@@ -49,6 +49,11 @@ class Fragment:
         """What comes before the declaration of the registers."""
         return "" if isinstance(self.registers, int) else "alignas(16) "
 
+    @property
+    def is_grid(self) -> bool:
+        """Whether a thread holds the same columns of each of its rows, known where code is emitted."""
+        return isinstance(self.registers, int)
+
 
 Layout = Blocked | Fragment
 

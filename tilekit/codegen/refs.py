@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ class ElementIndex(list[str]):
     """The index expressions of the element that a loop is at, and the register that holds it where one does."""
 
     register: str | None = None
+    loaded: Mapping[str, str] = {}
+    """The elements there of parts of arrays that were loaded already, by what the code calls the parts."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class TileRef:
     def at(self, index: Sequence[str]) -> str:
         """The element with these index expressions."""
         if self.plane:
+            if isinstance(index, ElementIndex) and self.plane in index.loaded:
+                return index.loaded[self.plane]
             return f"tk::element_of<{self.element}>({self.plane}, {', '.join(index)})"
         if self.layout is not None:
             assert isinstance(index, ElementIndex) and index.register is not None, "registers are read in element loops"

@@ -164,7 +164,7 @@ class Tile(Arithmetic, Attributes):
                     "this view has no strides, as its tile is not contiguous; copy it with tk.tile_astype(t, t.dtype)"
                 )
             )
-        tile = cls.__new__(cls)
+        tile = of.sibling()
         tile.base = of.base
         tile._map = composed
         tile._offset = of._offset if offset is None else offset if of._offset is None else of._offset + offset
@@ -179,6 +179,14 @@ class Tile(Arithmetic, Attributes):
     def view_map(self) -> ViewMap:
         """How the elements of this tile are numbered in its base."""
         return self._map if self._map is not None else ViewMap.identity(self.base.shape)
+
+    def sibling(self) -> Tile:
+        """An empty handle for a view of the same storage."""
+        return Tile.__new__(Tile)
+
+    def places(self) -> Any:
+        """The numbers in the base of the elements, before a run-time offset is added."""
+        return self.view_map.numbers()
 
     @property
     def is_view(self) -> bool:

@@ -51,7 +51,34 @@ class Product:
         return f"{self.a} * {self.b}"
 
 
-Size = int | Dim | Extent | CeilDiv | Product
+MANY_POINTS = 1 << 21
+"""From so many points on a thread may run several: they then fill any GPU all the same."""
+
+
+@dataclass(frozen=True)
+class PointBlocks:
+    """Blocks of ``threads`` threads for some points, each thread running ``together`` of them where there are many."""
+
+    points: Size
+    threads: int
+    together: int
+
+    def __str__(self) -> str:
+        few, many = CeilDiv(self.points, self.threads), CeilDiv(self.points, self.threads * self.together)
+        return f"{few}, from {MANY_POINTS:,} points on {many}"
+
+
+def point_blocks(points: int, threads: int, together: int) -> int:
+    """How many blocks that is.
+
+    Example:
+        >>> point_blocks(1000, 256, 4), point_blocks(1 << 22, 256, 4)
+        (4, 4096)
+    """
+    return -(-points // (threads * (together if points >= MANY_POINTS else 1)))
+
+
+Size = int | Dim | Extent | CeilDiv | Product | PointBlocks
 """A number known to the host at launch: no size ever comes from the device."""
 
 
@@ -73,6 +100,8 @@ def evaluate(size: Size, dims: tuple[int, ...], shapes: Mapping[str, tuple[int, 
             return -(-evaluate(a, dims, shapes) // evaluate(b, dims, shapes))
         case Product(a, b):
             return evaluate(a, dims, shapes) * evaluate(b, dims, shapes)
+        case PointBlocks(points, threads, together):
+            return point_blocks(evaluate(points, dims, shapes), threads, together)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,8 @@ class Properties:
     """The result differs between lanes whatever the operands."""
     observes_lanes: bool = False
     """A kernel that contains it depends on the number of lanes."""
+    exact_block: bool = False
+    """On a GPU, a kernel that contains it runs with exactly the threads that its launch asks for."""
     per_lane: tuple[str, ...] = ()
     """Operands of a cooperative op that may differ between lanes; ``lower`` gets the tile of their values."""
     view: bool = False
@@ -47,6 +49,8 @@ class Properties:
     """The builtin that does the same where only matrix products read the result, as their factors."""
     linear_in: tuple[str, ...] = ()
     """Operands in which the result is linear."""
+    puns: bool = False
+    """Floats among its results may hold bits of integers that depend on floats: their gradient is not lost unseen."""
     reuses: tuple[str, ...] = ()
     """Tile operands whose storage the result may take over."""
     carries: bool = False
@@ -55,6 +59,9 @@ class Properties:
     """Operands of whose elements the result is made, without looking at them."""
     by_element: bool = False
     """Its tiles are read and written element by element, so that threads may hold them in registers."""
+    run: str = ""
+    """Of such an op, the attribute that says how many neighbours of a row one thread must hold; 0 where its tiles are
+    not dealt to threads alike, so that they lie in memory."""
     in_memory: tuple[str, ...] = ()
     """Of such an op, the operands whose elements all threads read, so that they lie in memory."""
     scratch: bool = False

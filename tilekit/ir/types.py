@@ -197,10 +197,14 @@ def set_convert_hook(hook: Callable[[Any, DType], Any]) -> None:
 
 
 def round_bfloat16(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Float32 values rounded to the nearest bfloat16, ties to even, still as float32; NaN stays NaN."""
+    """Float32 values rounded to the nearest bfloat16, ties to even, still as float32.
+
+    A NaN that a bfloat16 can be stays the same one, any other becomes the usual one.
+    """
     bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
-    return np.where(np.isnan(values), np.float32(np.nan), rounded.view(np.float32)).reshape(np.shape(values))
+    kept = np.where(bits & np.uint32(0xFFFF) == 0, bits, np.uint32(0x7FC00000))
+    return np.where(np.isnan(values), kept, rounded).astype(np.uint32).view(np.float32).reshape(np.shape(values))
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,14 @@ template <class Op, int X, int K, int Threads, bool Packed, bool Round = false> 
     // Every unit of a thread is in one column, a fixed number of rows below the last.
     static constexpr bool regular = Threads % per_row == 0;
     static constexpr int below = regular ? Threads / per_row : 0;
+    // Whether a step may be copied without a look at each unit: all of the operand is the product's, as it is.
+    static constexpr bool uniform = Packed && !Round && regular && units % Threads == 0 && Op::X == X && Op::K == K;
 
-    u64 from;  // the address of the window's element (0, 0) in the step that is copied next; it may wrap on the way
+    // The address of the window's element (0, 0) in the step that is copied next, or of the thread's first unit if
+    // regular packs are copied; it may wrap on the way.
+    u64 from;
     i64 row_step, col_step, advance;
-    i64 k, k_extent, k_step;
+    i64 k, k_extent, k_step;  // where along k the first step begins, where the array ends, how far steps are apart
     Range across;
 
     // The window starts at `offset` in the array and moves `step` elements along k with each step.
@@ -48,15 +52,39 @@ template <class Op, int X, int K, int Threads, bool Packed, bool Round = false> 
         return f;
     }
 
-    // Starts the copies of the next step to an operand at `memory`; of its K elements along k, `left` are to be summed.
-    TK_METHOD void copy(int rank, u32 memory, i64 left)
+    TK_METHOD void begin(int rank)
     {
-        Range along = inside(k, k_extent, K);
+        if constexpr (Packed && regular)
+            from += (u64)row_of(rank, 0) * (u64)row_step + (u64)(col_of(rank, 0) * (int)sizeof(T));
+    }
+    // Of `count` steps, how many from the first on are whole: they lie inside the array.
+    TK_METHOD i64 whole_steps(i64 count) const
+    {
+        const i64 last = k_extent - K - k;
+        if (!uniform || !is_whole(across, X) || k < 0 || last < 0 || k_step <= 0) return 0;
+        const i64 found = last / k_step + 1;
+        return found < count ? found : count;
+    }
+    // Starts the copies of step number `step`, the one after the last copied, to an operand at `memory`; of its K elements
+    // along k, `left` are to be summed.
+    TK_METHOD void copy(int rank, u32 memory, int step, i64 left)
+    {
+        Range along = inside(k + step * k_step, k_extent, K);
         if (left < (i64)along.hi) along.hi = (int)left;
         const Range rows = Op::k_major ? across : along, cols = Op::k_major ? along : across;
         if constexpr (Packed) copy_packs(rank, memory, rows, cols);
         else copy_elements(rank, memory, rows, cols);
-        k += k_step;
+        from += (u64)advance;
+    }
+    // The same of a whole step of which all is to be summed.
+    TK_METHOD void copy_whole(int rank, u32 memory)
+    {
+        u64 at = from;
+        TK_UNROLL
+        for (int i = 0; i < rounds; ++i) {
+            copy_async_whole(memory + place(rank, i), at);
+            at += (u64)((i64)below * row_step);
+        }
         from += (u64)advance;
     }
 
@@ -71,16 +99,15 @@ private:
     }
     TK_METHOD void copy_packs(int rank, u32 memory, const Range& rows, const Range& cols) const
     {
-        u64 at = from + (u64)row_of(rank, 0) * (u64)row_step;
+        u64 at = from;
         TK_UNROLL
         for (int i = 0; i < rounds; ++i) {
             if (units % Threads && i * Threads + rank >= units) break;
             const int row = row_of(rank, i), col = col_of(rank, i), more = cols.hi - col;
             const int count = more < 0 || col < cols.lo || !is_inside(rows, row) ? 0 : more < unit ? more : unit;
-            if constexpr (!regular) at = from + (u64)row * (u64)row_step;
-            const u64 pack = at + (u64)(col * (int)sizeof(T));
-            if constexpr (Round) copy_rounded(memory + place(rank, i), pack, count);
-            else copy_async<16>(memory + place(rank, i), pack, count * (int)sizeof(T));
+            if constexpr (!regular) at = from + (u64)row * (u64)row_step + (u64)(col * (int)sizeof(T));
+            if constexpr (Round) copy_rounded(memory + place(rank, i), at, count);
+            else copy_async<16>(memory + place(rank, i), at, count * (int)sizeof(T));
             at += (u64)((i64)below * row_step);
         }
     }
@@ -90,11 +117,12 @@ private:
         for (int i = 0; i < unit; ++i)
             write_shared(to + (u32)(4 * i), i < count ? round_tf32(*global_pointer<const u32>(from + (u64)(4 * i))) : 0u);
     }
-    // Where a thread's unit number i goes. Rows that are whole periods of the exchange apart differ by a constant.
+    // Where a thread's unit number i goes; how far that is from its first one, all threads may have in common.
     static TK_METHOD u32 place(int rank, int i)
     {
-        if constexpr (regular && below % Op::Place::period == 0)
-            return (u32)Op::offset(row_of(rank, 0), col_of(rank, 0)) + (u32)(i * below * Op::pitch);
+        typedef typename Op::Place P;
+        if constexpr (regular && P::known && (below % P::period == 0 || (below & (below - 1)) == 0))
+            return ((u32)Op::offset(row_of(rank, 0), col_of(rank, 0)) ^ (u32)P::turn(i * below, 0)) + (u32)P::further(i * below, 0);
         else return (u32)Op::offset(row_of(rank, i), col_of(rank, i));
     }
     TK_METHOD void copy_elements(int rank, u32 memory, const Range& rows, const Range& cols) const

@@ -43,6 +43,31 @@ template <class T> TK_FN T element_of(const Plane& p, int row, int col)
     return is_inside(p.rows, row) && is_inside(p.cols, col) ? (T)*global_pointer<const T>(address(p, row, col)) : T{};
 }
 
+// v = the elements from (row, col) on that a thread holds as neighbours of a row. Packed as below.
+template <bool Packed, class T, int Run> TK_FN void read_run(T (&v)[Run], const Plane& p, int row, int col)
+{
+    constexpr int width = Packed ? (Run * (int)sizeof(T) <= 16 ? Run : 16 / (int)sizeof(T)) : 1, bytes = width * (int)sizeof(T);
+    const bool ok = is_inside(p.rows, row);
+    const u64 from = p.base + (u64)row * (u64)p.row_step + (u64)col * (Packed ? (u64)sizeof(T) : (u64)p.col_step);
+    TK_UNROLL
+    for (int j = 0; j < Run; j += width) {
+        const bool whole = ok && col + j >= p.cols.lo && col + j + width <= p.cols.hi;
+        if (Packed && whole) {
+            unpack(v + j, *global_pointer<const Pack<bytes>>(from + (u64)(j * (int)sizeof(T))));
+        } else {
+            TK_UNROLL
+            for (int i = j; i < j + width; ++i) v[i] = ok ? element_of<T>(p, row, col + i) : T{};
+        }
+    }
+}
+
+template <class S> TK_FN S other_lane(S x, int distance)
+{
+    if constexpr (is_half<S>) return S{(u16)__shfl_xor_sync(~0u, (u32)x.bits, distance)};
+    else return __shfl_xor_sync(~0u, x, distance);
+}
+
+// store_fragment of a layout whose threads hold the same columns of each of their rows.
 template <class L, int RowAxis, int ColAxis, bool Packed, class T, class S, int ND, class F>
 TK_FN void store_rows(int rank, const S* r, const Array<T, ND>& a, const i64 (&offset)[ND], const F& f)
 {
@@ -72,6 +97,38 @@ TK_FN void store_rows(int rank, const S* r, const Array<T, ND>& a, const i64 (&o
                 at = next;
                 if (ok && is_inside(p.cols, col)) *global_pointer<T>(to) = out[0];
             }
+        }
+    }
+}
+// The same where the elements of a column lie side by side: neighbours of a column go out together, which lanes whose
+// rows are neighbours exchange first.
+template <class L, int RowAxis, int ColAxis, class T, class S, int ND, class F>
+TK_FN void store_columns(int rank, const S* r, const Array<T, ND>& a, const i64 (&offset)[ND], const F& f)
+{
+    constexpr int run = L::run == 4 && sizeof(T) <= 4 ? 4 : 2, bytes = run * (int)sizeof(T);
+    const Plane p = plane<L::M, L::N, RowAxis, ColAxis>(a, offset);
+    const int odd = L::run == 2 ? rank / 4 % 2 : 0;  // of two lanes, the one that takes the second column
+    TK_UNROLL
+    for (int y = 0; y < L::thread_cols; y += L::run == 2 ? 2 : 1) {
+        TK_UNROLL
+        for (int x = 0; x < L::thread_rows; x += L::run == 2 ? 1 : run) {
+            const int i = L::number(x, y), row = L::row(rank, i) - odd, col = L::col(rank, i) + odd;
+            T out[run];
+            if constexpr (L::run == 2) {
+                const T first = f(r[i], row + odd, col - odd), second = f(r[i + 1], row + odd, col - odd + 1);
+                const T other = other_lane(odd ? first : second, 4);
+                out[0] = odd ? other : first;
+                out[1] = odd ? second : other;
+            } else {
+                TK_UNROLL
+                for (int j = 0; j < run; ++j) out[j] = f(r[L::number(x + j, y)], row + j, col);
+            }
+            const u64 to = p.base + (u64)(row * (int)sizeof(T)) + (u64)col * (u64)p.col_step;
+            const bool ok = is_inside(p.cols, col), whole = row >= p.rows.lo && row + run <= p.rows.hi;
+            if (ok && whole) put(global_pointer<Pack<bytes>>(to), pack<bytes>(out));
+            TK_UNROLL
+            for (int j = 0; j < run; ++j)
+                if (ok && !whole && is_inside(p.rows, row + j)) global_pointer<T>(to)[j] = out[j];
         }
     }
 }
@@ -137,12 +194,6 @@ template <class L, int Stride0, int Stride1, class T, class S> TK_FN void read_f
     TK_UNROLL
     for (int i = 0; i < L::registers; ++i)
         r[i] = is_held<L>(rank, i) ? cast<S>((T)tile[L::row(rank, i) * Stride0 + L::col(rank, i) * Stride1]) : S{};
-}
-
-template <class S> TK_FN S other_lane(S x, int distance)
-{
-    if constexpr (is_half<S>) return S{(u16)__shfl_xor_sync(~0u, (u32)x.bits, distance)};
-    else return __shfl_xor_sync(~0u, x, distance);
 }
 
 // out[row] = the reduction of each row by op (Axis 1), or out[col] that of each column (Axis 0), in an order that the

@@ -52,7 +52,10 @@ template <class T, int X_, int K_, class U, bool KMajor, bool A> struct UnitOper
     static constexpr int rows = KMajor ? X : K, cols = KMajor ? K : X;
     static constexpr int pitch = cols * (int)sizeof(T), bytes = (rows * pitch + 127) / 128 * 128;
     static_assert((A ? U::bytes_a : U::bytes_b) <= bytes && pitch % 16 == 0, "the unit wants more memory than planned");
-    struct Place { static constexpr int period = 1 << 30; };  // no rows are known to be alike
+    struct Place {  // only the unit knows how places differ
+        static constexpr bool known = false;
+        static constexpr int period = 1;
+    };
     u32 memory;  // a multiple of 128
     static TK_METHOD int offset(int row, int col)
     {

@@ -41,15 +41,15 @@ struct Fma32 {
     static constexpr int k = 4, terms = 1;
 };
 
-// A factor's registers from an operand, of the 16 (or 8) rows or columns from x on and of the k's from k on.
-template <class Kind, class Op, int Count>
-TK_FN void load_elements(typename Kind::Register (&r)[Count], const Op& from, int x, int k, int lane)
+// A factor's registers, of the 16 (or 8) rows or columns from dx on and of the k's from dk on.
+template <class Kind, class S, int Count>
+TK_FN void load_elements(typename Kind::Register (&r)[Count], const S& from, int dx, int dk)
 {
     constexpr int halves = Count / 2;  // a has 16 rows, b 8 columns
     typedef typename Kind::Item Item;
     TK_UNROLL
     for (int i = 0; i < Count; ++i) {
-        const int row = x + lane / 4 + i % halves * 8, at = k + (lane % 4 + i / halves * 4) * Kind::packed;
+        const int row = dx + i % halves * 8, at = dk + i / halves * 4 * Kind::packed;
         if constexpr (Kind::packed == 2) {
             const u32 low = from.template at<Item>(row, at).bits, high = from.template at<Item>(row, at + 1).bits;
             r[i] = low | high << 16;
@@ -67,36 +67,45 @@ template <class Kind, class Op> struct ReadsMatrices<Kind, Op, true> {
         is_same<typename Op::Element, Item>::value && (sizeof(Item) == 2 || (sizeof(Item) == 4 && Op::k_major));
 };
 template <class Kind, class Op> constexpr bool reads_matrices = ReadsMatrices<Kind, Op>::value;
-template <class Kind, class Op>
-TK_FN void load_a(typename Kind::Register (&r)[4], const Op& from, int x, int k, int lane)
+
+template <class Kind, class L, class Op>
+TK_FN void load_a(typename Kind::Register (&r)[L::atoms_m][4], const Op& from, int k, int rank)
 {
-    if constexpr (!reads_matrices<Kind, Op>) load_elements<Kind>(r, from, x, k, lane);
-    else if constexpr (Op::k_major)
-        load_matrices<false>(r, from.address(x + lane % 16, k + lane / 16 * 4 * Kind::packed));
-    else load_matrices<true>(r, from.address(x + lane / 8 % 2 * 8, k + lane % 8 + lane / 16 * 8));
+    typedef Spot<Op, Op::movable(L::WarpsM, 16 * L::atoms_m)> S;
+    const int lane = rank % 32, m = L::first_row(rank);
+    TK_UNROLL
+    for (int i = 0; i < L::atoms_m; ++i) {
+        if constexpr (!reads_matrices<Kind, Op>)
+            load_elements<Kind>(r[i], S{from, m + lane / 4, lane % 4 * Kind::packed}, 16 * i, k);
+        else if constexpr (Op::k_major)
+            load_matrices<false>(r[i], S{from, m + lane % 16, lane / 16 * 4 * Kind::packed}.address(16 * i, k));
+        else load_matrices<true>(r[i], S{from, m + lane / 8 % 2 * 8, lane % 8 + lane / 16 * 8}.address(16 * i, k));
+    }
 }
-// Two atoms of b side by side, or the last one alone.
-template <class Kind, class Op, int Atoms>
-TK_FN void load_b(typename Kind::Register (&r)[Atoms][2], const Op& from, int x, int k, int lane)
+template <class Kind, class L, class Op>
+TK_FN void load_b(typename Kind::Register (&r)[L::atoms_n][2], const Op& from, int k, int rank)
 {
+    typedef Spot<Op, Op::movable(L::WarpsN, 8 * L::atoms_n)> S;
+    const int lane = rank % 32, n = L::first_col(rank);
+    constexpr int step = 4 * Kind::packed;  // elements in 16 bytes
     if constexpr (!reads_matrices<Kind, Op>) {
         TK_UNROLL
-        for (int j = 0; j < Atoms; ++j) load_elements<Kind>(r[j], from, x + 8 * j, k, lane);
+        for (int j = 0; j < L::atoms_n; ++j)
+            load_elements<Kind>(r[j], S{from, n + lane / 4, lane % 4 * Kind::packed}, 8 * j, k);
     } else {
-        constexpr int step = 4 * Kind::packed;  // elements in 16 bytes
         TK_UNROLL
-        for (int j = 0; j + 1 < Atoms; j += 2) {
+        for (int j = 0; j + 1 < L::atoms_n; j += 2) {  // two atoms side by side
             u32 four[4];
             if constexpr (Op::k_major)
-                load_matrices<false>(four, from.address(x + 8 * j + lane % 8 + lane / 16 * 8, k + lane / 8 % 2 * step));
-            else load_matrices<true>(four, from.address(x + 8 * j + lane / 16 * 8, k + lane % 16));
+                load_matrices<false>(four, S{from, n + lane % 8 + lane / 16 * 8, lane / 8 % 2 * step}.address(8 * j, k));
+            else load_matrices<true>(four, S{from, n + lane / 16 * 8, lane % 16}.address(8 * j, k));
             r[j][0] = four[0], r[j][1] = four[1], r[j + 1][0] = four[2], r[j + 1][1] = four[3];
         }
-        if constexpr (Atoms % 2 == 1) {
-            constexpr int j = Atoms - 1;
+        if constexpr (L::atoms_n % 2 == 1) {  // the last one alone
+            constexpr int j = L::atoms_n - 1;
             if constexpr (Op::k_major)
-                load_matrices<false>(r[j], from.address(x + 8 * j + lane % 8, k + lane / 8 % 2 * step));
-            else load_matrices<true>(r[j], from.address(x + 8 * j, k + lane % 16));
+                load_matrices<false>(r[j], S{from, n + lane % 8, lane / 8 % 2 * step}.address(8 * j, k));
+            else load_matrices<true>(r[j], S{from, n, lane % 16}.address(8 * j, k));
         }
     }
 }
@@ -125,10 +134,8 @@ template <class Kind, class L> struct Factors {
 
     template <class A, class B> TK_METHOD void load(const A& from_a, const B& from_b, int k, int rank)
     {
-        const int lane = rank % 32, m = L::first_row(rank), n = L::first_col(rank);
-        TK_UNROLL
-        for (int i = 0; i < L::atoms_m; ++i) load_a<Kind>(a[i], from_a, m + 16 * i, k, lane);
-        load_b<Kind>(b, from_b, n, k, lane);
+        load_a<Kind, L>(a, from_a, k, rank);
+        load_b<Kind, L>(b, from_b, k, rank);
     }
     // sums += a * b. RoundA and RoundB say that a factor's elements are not tf32 already.
     template <bool RoundA, bool RoundB> TK_METHOD void multiply(typename Kind::Sum* sums)
@@ -158,40 +165,33 @@ private:
             }
         }
     }
+    // Row by row of a's atoms, which takes the fewest registers.
     TK_METHOD void multiply_split(f32* sums)
     {
-        u32 low_b[L::atoms_n][2];
+        u32 low_b[L::atoms_n][2], finite_b[L::atoms_n][2];
         TK_UNROLL
-        for (int i = 0; i < 2 * L::atoms_n; ++i) split_tf32(b[i / 2][i % 2], b[i / 2][i % 2], low_b[i / 2][i % 2]);
-        if constexpr (sums_apart<Tf32x3, L>) {
-            u32 low_a[L::atoms_m][4];
-            TK_UNROLL
-            for (int i = 0; i < 4 * L::atoms_m; ++i) split_tf32(a[i / 4][i % 4], a[i / 4][i % 4], low_a[i / 4][i % 4]);
-            u32 finite_a[L::atoms_m][4], finite_b[L::atoms_n][2];
-            TK_UNROLL
-            for (int i = 0; i < 4 * L::atoms_m; ++i) finite_a[i / 4][i % 4] = if_finite(a[i / 4][i % 4]);
-            TK_UNROLL
-            for (int i = 0; i < 2 * L::atoms_n; ++i) finite_b[i / 2][i % 2] = if_finite(b[i / 2][i % 2]);
-            all(sums, low_a, finite_b);
-            all(sums, finite_a, low_b);
-            all(sums, a, b);
-            return;
+        for (int q = 0; q < 2 * L::atoms_n; ++q) {
+            split_tf32(b[q / 2][q % 2], b[q / 2][q % 2], low_b[q / 2][q % 2]);
+            finite_b[q / 2][q % 2] = if_finite(b[q / 2][q % 2]);
         }
         TK_UNROLL
         for (int i = 0; i < L::atoms_m; ++i) {
+            u32 low_a[4], finite_a[4];
+            TK_UNROLL
+            for (int q = 0; q < 4; ++q) {
+                split_tf32(a[i][q], a[i][q], low_a[q]);
+                finite_a[q] = if_finite(a[i][q]);
+            }
             f32 part[4 * L::atoms_n] = {};
-            u32 low_a[4], finite_a[4], finite_b[L::atoms_n][2];
-            TK_UNROLL
-            for (int q = 0; q < 4; ++q) split_tf32(a[i][q], a[i][q], low_a[q]);
-            TK_UNROLL
-            for (int q = 0; q < 4; ++q) finite_a[q] = if_finite(a[i][q]);
-            TK_UNROLL
-            for (int q = 0; q < 2 * L::atoms_n; ++q) finite_b[q / 2][q % 2] = if_finite(b[q / 2][q % 2]);
-            row(part, low_a, finite_b);
-            row(part, finite_a, low_b);
-            row(part, a[i], b);
-            TK_UNROLL
-            for (int j = 0; j < 4 * L::atoms_n; ++j) sums[4 * i * L::atoms_n + j] = sums[4 * i * L::atoms_n + j] + part[j];
+            f32* const own = sums + 4 * i * L::atoms_n;
+            f32* const to = sums_apart<Tf32x3, L> ? own : part;
+            row(to, low_a, finite_b);
+            row(to, finite_a, low_b);
+            row(to, a[i], b);
+            if constexpr (!sums_apart<Tf32x3, L>) {
+                TK_UNROLL
+                for (int j = 0; j < 4 * L::atoms_n; ++j) own[j] = own[j] + part[j];
+            }
         }
     }
     static TK_METHOD void row(f32* sums, const u32* a, const u32 (&b)[L::atoms_n][2])
@@ -213,21 +213,33 @@ template <class L, class S> TK_FN void add_sums(S* sums, const S* part)
 // Whether a unit of mathdx.h computes a kind of product.
 template <class Kind> constexpr bool is_unit_kind = false;
 
-// sums += a * b over `Depth` k's, a multiple of Kind::k.
-template <class Kind, class L, int Depth, class A, class B>
-TK_FN void multiply(int rank, typename Kind::Sum* sums, const A& a, const B& b)
+struct Nothing { TK_METHOD void operator()() const {} };
+
+// sums += a * b over `Depth` k's, a multiple of Kind::k. `meanwhile` is done once: if there are registers for both, while
+// the first ones are loaded.
+template <class Kind, class L, int Depth, class A, class B, class F = Nothing>
+TK_FN void multiply(int rank, typename Kind::Sum* sums, const A& a, const B& b, const F& meanwhile = Nothing())
 {
-    if constexpr (is_unit_kind<Kind>) Kind::Unit::execute(a.tensor(), b.tensor(), sums);
-    else if constexpr (is_same<Kind, Fma32>::value) multiply_fma<L, Depth>(rank, sums, a, b);
-    else {
+    if constexpr (is_unit_kind<Kind>) {
+        meanwhile();
+        Kind::Unit::execute(a.tensor(), b.tensor(), sums);
+    } else if constexpr (is_same<Kind, Fma32>::value) {
+        meanwhile();
+        multiply_fma<L, Depth>(rank, sums, a, b);
+    } else {
         constexpr int steps = Depth / Kind::k;
         static_assert(Depth % Kind::k == 0, "the depth must be whole steps");
+        constexpr bool late = is_same<Kind, Tensor64>::value;  // others have no registers for it
+        if constexpr (!late) meanwhile();
         typename Kind::Sum part[L::registers] = {};
         typename Kind::Sum* to = sums_apart<Kind, L> ? part : sums;
-        TK_UNROLL
+        // Where all loads are quick ones, the compiler hoists those of all steps, and runs out of registers.
+        constexpr bool rolled = is_same<typename Kind::Item, f32>::value && A::k_major && B::k_major;
+        TK_UNROLL_BY((rolled ? (Kind::terms == 3 ? 1 : 2) : steps))
         for (int s = 0; s < steps; ++s) {
             Factors<Kind, L> now;
             now.load(a, b, s * Kind::k, rank);
+            if (late && s == 0) meanwhile();
             now.template multiply<needs_rounding<A>, needs_rounding<B>>(to);
         }
         if constexpr (sums_apart<Kind, L>) add_sums<L>(sums, part);

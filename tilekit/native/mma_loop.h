@@ -17,16 +17,28 @@ template <int Stages, class FA, class FB, class OpA, class OpB> struct Ring {
     FA a;
     FB b;
     u32 memory;
-    i64 left;      // elements along k that no copy has been started of
+    i64 total;     // elements along k
+    int steps, whole, copied;  // how many there are, are whole from the first on, are under way or there
     int in, out;   // where the next step is copied to, and the next one is read from
 
+    template <int K> TK_METHOD void begin(int rank)
+    {
+        steps = (int)((total + K - 1) / K);
+        whole = (int)b.whole_steps(a.whole_steps(total / K));
+        a.begin(rank);
+        b.begin(rank);
+    }
     template <int K> TK_METHOD void copy(int rank)
     {
-        if (left > 0) {
-            a.copy(rank, memory + in, left);
-            b.copy(rank, memory + in + OpA::bytes, left);
-            left -= K;
+        if (copied < whole) {
+            a.copy_whole(rank, memory + in);
+            b.copy_whole(rank, memory + in + OpA::bytes);
+        } else if (copied < steps) {
+            const i64 left = total - (i64)copied * K;
+            a.copy(rank, memory + in, copied, left);
+            b.copy(rank, memory + in + OpA::bytes, copied, left);
         }
+        ++copied;
         copies_end();
         in = in + stage == Stages * stage ? 0 : in + stage;
     }
@@ -39,6 +51,12 @@ template <int Stages, class FA, class FB, class OpA, class OpB> struct Ring {
     TK_METHOD void step() { out = out + stage == Stages * stage ? 0 : out + stage; }
     TK_METHOD OpA now_a() const { return {memory + out}; }
     TK_METHOD OpB now_b() const { return {memory + out + OpA::bytes}; }
+};
+
+template <class R, int K> struct CopyNext {
+    R& ring;
+    int rank;
+    TK_METHOD void operator()() const { ring.template copy<K>(rank); }
 };
 
 // One step's products, while the next step's first registers are already loaded: two copies of them take turns.
@@ -76,9 +94,12 @@ TK_FN void multiply_ring(TM team, typename Kind::Sum* sums, void* memory, const 
     static_assert(Stages >= 1 && OpA::K == OpB::K && OpA::K % Kind::k == 0 && OpA::K >= K, "not a ring of whole steps");
     static_assert(Stages > 1 || !Ahead, "only a ring has a next step");
     typedef Ring<Stages, FA, FB, OpA, OpB> R;
-    const int rank = team.rank(), steps = (int)((total + K - 1) / K);
-    R ring{a, b, shared_address(memory), total, 0, 0};
-    TK_UNROLL_BY((Ahead ? 1 : Stages))  // rolled it is less code; but multiply-adds, which need every register, then spill
+    const int rank = team.rank();
+    R ring{a, b, shared_address(memory), total, 0, 0, 0, 0, 0};
+    ring.template begin<K>(rank);
+    const int steps = ring.steps;
+    // Rolled it is less code; but tf32's products, which need every register where they are not loaded ahead, then spill.
+    TK_UNROLL_BY((Ahead || is_unit_kind<Kind> || is_same<Kind, Fma32>::value || sizeof(typename Kind::Sum) == 8 ? 1 : Stages))
     for (int s = 0; s < Stages - 1; ++s) ring.template copy<K>(rank);
     if constexpr (Ahead) {
         Factors<Kind, L> now;
@@ -91,11 +112,11 @@ TK_FN void multiply_ring(TM team, typename Kind::Sum* sums, void* memory, const 
                 if (s) team.sync();
                 ring.template copy<K>(rank);
                 ring.template wait<0>(team);
+                multiply<Kind, L, OpA::K>(rank, sums, ring.now_a(), ring.now_b());
             } else {
                 ring.template wait<R::ahead>(team);
-                ring.template copy<K>(rank);
+                multiply<Kind, L, OpA::K>(rank, sums, ring.now_a(), ring.now_b(), CopyNext<R, K>{ring, rank});
             }
-            multiply<Kind, L, OpA::K>(rank, sums, ring.now_a(), ring.now_b());
             ring.step();
         }
     }

@@ -19,6 +19,11 @@ template <int Bytes> TK_FN void copy_async(u32 to, u64 from, int valid)
     else
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(Bytes), "r"(valid) : "memory");
 }
+// The same for 16 bytes that are all there, which takes fewer instructions.
+TK_FN void copy_async_whole(u32 to, u64 from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
 // Ends a group of the copies that this thread has started; copies_left<N> waits until at most N groups are under way.
 TK_FN void copies_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N> TK_FN void copies_left() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
@@ -69,13 +74,6 @@ TK_FN void read_shared(u32 from, f32& a, f32& b, f32& c, f32& d)
 }
 TK_FN void write_shared(u32 to, u32 x) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(x) : "memory"); }
 TK_FN void write_shared(u32 to, u16 x) { asm volatile("st.shared.u16 [%0], %1;" ::"r"(to), "h"(x) : "memory"); }
-
-// A number whose bits above the 13 lowest are x's nearest tf32; NaN, infinities and what would round to one stay.
-constexpr f32 kLargeTf32 = 0x1.ffep127f;
-TK_FN u32 round_tf32(u32 x)
-{
-    return fabsf(bit_cast<f32>(x)) < kLargeTf32 ? x + 0x1000u : x;
-}
 
 // sum += a * b for a of 16 x 8 (16 bits: 16 x 16) and b of 8 x 8 (16 x 8) elements, dealt to the lanes as PTX says.
 TK_FN void multiply_add(f32* sum, const u32* a, const u32* b, f16)

@@ -31,10 +31,11 @@ def assign_layouts(fn: Function, target: Target) -> Mapping[Value, Layout]:
             assert isinstance(type, TileType)
             if not (op.builtin.by_element and type.shape) or value in _in_memory(op):
                 layouts[value] = None
-            elif value in fragments:
-                layouts.setdefault(value, fragments[value])
-            else:
-                layouts.setdefault(value, _layout(type, target.threads, itemsize))
+                continue
+            layout = fragments[value] if value in fragments else _layout(type, target.threads, itemsize)
+            layouts.setdefault(value, layout)
+            if not _keeps_runs(op, layout):
+                layouts[value] = None
     changed = True
     while changed:  # what shares a place has one layout
         changed = False
@@ -54,6 +55,14 @@ def _tiles(op: Op) -> Iterator[Value]:
 def _in_memory(op: Op) -> tuple[Value, ...]:
     read = (value for name in op.builtin.in_memory for value in leaves(op.operands[name]))
     return (*read, *(op.results[-1:] if op.builtin.scratch else ()))
+
+
+def _keeps_runs(op: Op, layout: Layout | None) -> bool:
+    """Whether one thread holds the neighbours that an op takes together."""
+    run = op.attrs[op.builtin.run] if op.builtin.run else 1
+    if layout is None or run == 1 or layout.threads == 1:
+        return True
+    return run > 0 and isinstance(layout, Blocked) and layout.vector % run == 0
 
 
 def _fragments(ops: Iterable[Op]) -> dict[Value, Layout | None]:

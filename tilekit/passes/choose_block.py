@@ -16,11 +16,11 @@ MOST_THREADS = 1024
 
 
 def choose_block(fn: Function, target: Target) -> Target:
-    """The target with the threads of a block: its lanes where it has any, else what products on tensor cores
-    want, else whole warps near the hint given."""
+    """The target with the threads of a block: as many as were asked for where it has lanes or an op counts on that,
+    else what products on tensor cores want, else whole warps near the hint given."""
     if target.is_cpu:
         return replace(target, threads=1)
-    if runs_lanes(fn, target.tiled):
+    if runs_lanes(fn, target.tiled) or any(op.builtin.exact_block for op in walk(fn.body)):
         return replace(target, threads=target.block_dim)
     if any(op.builtin.contraction for op in walk(fn.body)):
         threads = threads_of_products(eliminate_dead_code(fn), target)

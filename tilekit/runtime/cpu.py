@@ -70,6 +70,8 @@ class Generated:
     """Where its tiles lie."""
     threads: int = 1
     """Threads that run a block."""
+    together: int = 1
+    """Points that a thread runs in a launch with many."""
 
     @property
     def units(self) -> tuple[Unit, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.builtins.float_state import ieee_state
 from tilekit.codegen.target import Target
 from tilekit.errors import FallbackWarning, TilekitError
 from tilekit.frontend.eager import Forms, Interpreter
@@ -138,7 +139,7 @@ class InterpretedKernel:
         if turns is not None:
             context.team = Member(turns, machine.lane, context.support)
         try:
-            with using(context), np.errstate(all="ignore"):
+            with using(context), np.errstate(all="ignore"), ieee_state():
                 context.support.bind(self.kernel.function)(*arguments[0], **arguments[1])
         except Exception as error:
             if turns is not None:

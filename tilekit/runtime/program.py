@@ -20,7 +20,7 @@ from tilekit.errors import CompileError
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
-from tilekit.ir.program import CeilDiv, Dim, Product, Program, Size
+from tilekit.ir.program import CeilDiv, Dim, PointBlocks, Product, Program, Size, point_blocks
 from tilekit.ir.types import ArrayType, ScalarType
 from tilekit.runtime.cpu import Generated, compile_library, cpu_target, generate
 from tilekit.runtime.cuda import build, generate as cuda
@@ -43,7 +43,7 @@ class CompiledLaunch:
     shared_bytes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Compiled:
     """One specialisation of a kernel for one device. Compilers are asked where first needed."""
 
@@ -63,6 +63,22 @@ class Compiled:
     """How each matrix product is computed, and why in that way."""
     assumptions: tuple[str, ...]
     """What CUDA code takes for granted of the arrays of a launch, one line each. The CPU's assumes nothing."""
+
+    def __repr__(self) -> str:
+        """
+        Example:
+            >>> import tilekit as tk
+            >>> @tk.kernel
+            ... def twice(a: tk.array1d[float]):
+            ...     i = tk.tid()
+            ...     a[i] = 2.0 * a[i]
+            >>> tk.compile(twice, tiled=False, device="cpu")
+            <tilekit kernel twice, tk.launch, compiled for the CPU>
+        """
+        form = "tk.launch_tiled" if self.form.tiled else "tk.launch"
+        return (
+            f"<tilekit kernel {self.kernel.key}, {form}, compiled for {f'sm_{self.arch}' if self.arch else 'the CPU'}>"
+        )
 
     @property
     def ir(self) -> str:
@@ -110,11 +126,14 @@ class Compiled:
         """How many a launch runs: a number where the grid is known, else in terms of it."""
         lanes = self.generated.lanes if self.device == "cpu" else self.generated.lanes or self.threads
         each = 1 if self.form.tiled else lanes or 1
+        together = self.generated.together
         if self.grid is not None:
-            return -(-math.prod(self.grid) // each)
+            return point_blocks(math.prod(self.grid), each, together)
         points: Size = Dim(0)
         for axis in range(1, self.form.ndim or 1):
             points = Product(points, Dim(axis))
+        if together > 1:
+            return PointBlocks(points, each, together)
         return points if each == 1 else CeilDiv(points, each)
 
     def build(self) -> Compiled:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from tilekit.frontend import module_options
 from tilekit.runtime.cuda import devices, driver, streams
 
 _CONFIG = struct.Struct("7I4xPPI4x")
@@ -168,12 +169,21 @@ class FakeLibrary:
         self.on_launch(launched)
 
 
+def forget_kernels() -> None:
+    """Let no kernel be loaded: what was loaded through one driver cannot be launched through another."""
+    for kernels in module_options._kernels.values():
+        for kernel in list(kernels):
+            kernel.cache.clear()  # type: ignore[attr-defined]
+
+
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeLibrary]:
     """A driver with two GPUs of compute capability 9.0, which this process seems to have from the beginning."""
     library = FakeLibrary()
+    forget_kernels()
     found = driver.Driver(library)
     monkeypatch.setattr(devices, "driver", lambda: found)
     monkeypatch.setattr(devices, "_devices", {})
     monkeypatch.setattr(streams, "_of_warp", lambda ordinal: 0)
-    return library
+    yield library
+    forget_kernels()

@@ -18,6 +18,10 @@ from tilekit.runtime.cuda.buffers import Buffer
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not GPUS, reason="needs a CUDA device")]
 
 
+NOWHERE = 1 << 14
+"""An address that neither a GPU nor the host maps: the first pages are nobody's."""
+
+
 @tk.kernel
 def axpy(a: float, x: tk.array1d[float], y: tk.array1d[float]):
     i = tk.tid()
@@ -268,11 +272,11 @@ def test_an_illegal_access_names_the_kernel() -> None:
     """In a process of its own, whose context is lost."""
     code = """
         import numpy as np, tilekit as tk
-        from tests.runtime.cuda.test_gpu_launch import Buffer, axpy
+        from tests.runtime.cuda.test_gpu_launch import NOWHERE, Buffer, axpy
         from tilekit.errors import DeviceError
         from tilekit.runtime.array_view import ArrayView
         y = Buffer(np.ones(5, np.float32), 0)
-        wild = ArrayView(y.pointer + (1 << 38), (5,), (4,), tk.float32, "cuda:0")
+        wild = ArrayView(NOWHERE, (5,), (4,), tk.float32, "cuda:0")
         try:
             tk.launch(axpy, dim=5, inputs=[2.0, wild], outputs=[y])
             tk.synchronize()
@@ -312,12 +316,26 @@ def test_the_second_gpu_while_the_first_is_current() -> None:
 
 def test_arrays_beyond_two_gib() -> None:
     t = torch()
+    if t.cuda.mem_get_info()[0] < 10 << 30:
+        pytest.skip("needs 10 GiB of memory on the GPU")
     rows = (1 << 31) // 4096 + 8
     x = t.zeros((rows, 1024), device="cuda")
     y = t.zeros((rows, 1024), device="cuda")
     x[-8:] = t.arange(8 * 1024.0, device="cuda").reshape(8, 1024)
     tk.launch_tiled(doubled, dim=(rows // 8, 64), inputs=[x], outputs=[y], block_dim=64)
     assert t.equal(y[-8:], 2 * x[-8:]) and not bool(y[:-8].any())
+
+
+def test_points_beyond_two_gib() -> None:
+    t = torch()
+    size = (1 << 30) + 1003  # 4 GiB each
+    if t.cuda.mem_get_info()[0] < 16 << 30:
+        pytest.skip("needs 16 GiB of memory on the GPU")
+    x, y = t.zeros(size, device="cuda"), t.zeros(size, device="cuda")
+    for start in (0, size // 2 - 500, size - 1003):
+        x[start : start + 1003] = t.arange(1003.0, device="cuda")
+    tk.launch(axpy, dim=size, inputs=[2.0, x], outputs=[y])
+    assert t.equal(y, 2 * x)
 
 
 def test_dlpack_alone() -> None:

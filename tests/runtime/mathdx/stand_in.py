@@ -137,7 +137,7 @@ LOADS = {
 
 
 def places_of(unit: Unit) -> str:
-    """Functions of where the factors' elements lie. Where a unit may choose, pairs of 16 bytes change places in odd rows."""
+    """Functions of where factors lie. Where a unit may choose, 16 bytes and their neighbours swap in odd rows."""
     size, _ = LOADS[unit.precision]
     cols = (unit.k if unit.rows[0] else unit.m, unit.n if unit.rows[1] else unit.k)
     lead = [own or length for own, length in zip(unit.leading, cols, strict=True)]

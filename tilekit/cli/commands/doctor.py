@@ -28,6 +28,7 @@ NEEDED_FOR = {
     "torch": "launching kernels on PyTorch tensors",
     "examples": "python -m tilekit.examples.digits",
     "test": "running the tests",
+    "tirx": "the tests that compare PTX atoms with Apache TVM TIRx",
     "docs": "building the documentation",
 }
 _SIMD = re.compile(r"sse4_2|avx\w*|fma|f16c|amx\w*|asimd\w*|sve\w*|fphp|bf16")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilekit.codegen.architectures import shared_limit
-from tilekit.codegen.cuda import emit_cuda
+from tilekit.codegen.cuda import emit_cuda, points_together
 from tilekit.codegen.shared_memory import check_shared_memory
 from tilekit.codegen.target import ArrayClass, Target
 from tilekit.config import config
@@ -64,4 +64,6 @@ def _generate(function: Function, target: Target, observe: Observer) -> Generate
     dump.emitted("cuda", "cu", source)
     check_shared_memory(lowered, storage, shared_bytes, shared_limit(target.arch), f"sm_{target.arch}")
     lanes = target.block_dim if runs_lanes(function, target.tiled) else None
-    return Generated(lowered, source, shared_bytes, tuple(sites), False, lanes, storage, target.threads)
+    together = 1 if lanes else points_together(lowered, target, sites)
+    how = lanes, storage, target.threads, together
+    return Generated(lowered, source, shared_bytes, tuple(sites), False, *how)

@@ -13,6 +13,7 @@ from tilekit.codegen.cuda import runs_points
 from tilekit.codegen.shared_memory import check_shared_memory
 from tilekit.codegen.target import Target
 from tilekit.errors import DeviceError, KernelTypeError
+from tilekit.ir.program import point_blocks
 from tilekit.passes.activity import written_positions
 from tilekit.runtime.arguments import whole_blocks
 from tilekit.runtime.array_view import ArrayView
@@ -125,7 +126,7 @@ class CudaKernel:
     def _blocks(self, grid: tuple[int, ...], points: int) -> int:
         if self._gathers:
             return whole_blocks(self.name, grid, points, self.block_dim)
-        return -(-points // self._threads) if self._single else points
+        return point_blocks(points, self._threads, self.generated.together) if self._single else points
 
     def again(self, like: Like) -> Again | None:
         """Launches that differ in addresses and numbers; they leave to the long way those of arrays from several

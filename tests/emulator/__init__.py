@@ -1,0 +1,115 @@
+"""CUDA C++ on the CPU, instruction by instruction of ``native/ptx.h``: products of tensor cores without a GPU.
+
+The threads of a block take turns where they wait for each other. Asynchronous copies happen as late as they may, and
+shared memory is full of NaNs when a block begins, so that who reads too early does not get the right numbers. What is
+not emulated: the rounding inside tensor cores, and how fast anything is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilekit.codegen.cpu import ENTRY
+from tilekit.ir.types import ScalarType
+from tilekit.runtime.cpu import Generated, format_of
+from tilekit.runtime.cuda.build import headers
+
+HERE = Path(__file__).parent
+FLAGS = "-std=c++17 -O1 -ffp-contract=off -fwrapv -fno-strict-aliasing -fPIC -shared -w".split()
+ON_CPU = ("half.h", "scalar.h", "pack.h")
+"""Headers with CUDA's instructions for what they can do without."""
+RUN = 'extern "C" __attribute__((visibility("default"))) void run_{0}(const void* given) {{ {1} }}'
+
+
+def compiler() -> list[str]:
+    """The command of a C++ compiler that has a C library."""
+    found = shutil.which("g++") or shutil.which("clang++")
+    return [found] if found else [sys.executable, "-m", "ziglang", "c++", "-fno-sanitize=undefined"]
+
+
+def write_headers(folder: Path) -> None:
+    """The native headers as the emulator compiles them."""
+    for name, text in headers().items():
+        if name in ON_CPU:
+            text = text.replace("#if defined(TK_CUDA)", "#if 0").replace("#ifdef TK_CUDA", "#if 0")
+        text = text.replace('asm volatile("bar.sync', '__syncthreads(); // ("bar.sync')
+        (folder / name).write_text(text)
+    for name in ("cuda.h", "ptx.h"):
+        shutil.copy(HERE / name, folder / name)
+
+
+class Emulated:
+    """CUDA sources, compiled as one library for the CPU.
+
+    Args:
+        sources: Each with an entry ``tk_launch``, as emitted, or with a kernel ``run``.
+        folder: Where files may be written.
+        calls: Of sources with a kernel ``run``, its call; ``given`` are the words that are passed.
+    """
+
+    def __init__(self, sources: Sequence[str], folder: Path, calls: Sequence[str] = ()) -> None:
+        write_headers(folder)
+        parts = [self._part(number, source, calls) for number, source in enumerate(sources)]
+        includes = dict.fromkeys(line for source in sources for line in source.splitlines() if _includes(line))
+        path, output = folder / "kernels.cpp", folder / "kernels.so"
+        path.write_text("\n".join(['#include "cuda.h"', *includes, *parts]))
+        command = [*compiler(), *FLAGS, f"-iquote{folder}", str(path), "-o", str(output)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:4000]
+        self.library = ctypes.CDLL(str(output))
+        self.library.emulate.restype = ctypes.c_char_p
+
+    def _part(self, number: int, source: str, calls: Sequence[str]) -> str:
+        body = "\n".join(line for line in source.splitlines() if not _includes(line) and not line.startswith("#line"))
+        body = body.replace("extern __shared__ __align__(128) char arena[];", "char* const arena = ::arena;")
+        body = body.replace("__shared__", "static").replace(ENTRY, f"{ENTRY}_{number}").replace("TK_API", "static")
+        call = calls[number] if calls else f"{ENTRY}_{number}(*(const Args*)given);"
+        return f"namespace kernel_{number} {{\n{body}\n{RUN.format(number, call)}\n}}\n"
+
+    def run(self, number: int, words: Sequence[int], blocks: int, threads: int) -> None:
+        """Run a kernel; ``words`` are its arguments, eight bytes each."""
+        given = np.array([word & 0xFFFFFFFFFFFFFFFF for word in words], np.uint64)
+        entry = ctypes.cast(self.library[f"run_{number}"], ctypes.c_void_p)
+        pointer, numbers = given.ctypes.data_as(ctypes.c_void_p), map(ctypes.c_longlong, (blocks, threads))
+        failure = self.library.emulate(entry, pointer, *numbers)
+        assert not failure, failure.decode()
+
+
+class EmulatedKernels(Emulated):
+    """Kernels of which CUDA code was generated."""
+
+    def __init__(self, generated: Sequence[Generated], folder: Path) -> None:
+        super().__init__([each.source for each in generated], folder)
+        self.generated = generated
+
+    def launch(self, number: int, grid: tuple[int, ...], arguments: Mapping[str, Any]) -> None:
+        """Launch one of the kernels over a grid, with arrays and numbers as its arguments."""
+        generated = self.generated[number]
+        threads = generated.threads
+        words = [*grid, *(1,) * (4 - len(grid)), len(grid) | threads << 32, 0]
+        for name, value in generated.function.params.items():
+            given = arguments[name]
+            if isinstance(value.type, ScalarType):
+                packed = struct.pack(format_of(value.type), given)
+                words.append(int.from_bytes(packed, sys.byteorder))
+            else:
+                words += words_of(given)
+        self.run(number, words, int(np.prod(grid)), threads)
+
+
+def _includes(line: str) -> bool:
+    return line.startswith("#include")
+
+
+def words_of(array: np.ndarray[Any, Any]) -> list[int]:
+    """An array as an argument."""
+    return [array.ctypes.data, *array.shape, *array.strides]
