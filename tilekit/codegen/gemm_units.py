@@ -20,8 +20,8 @@ OLDEST = 75
 """The first architecture that NVRTC 13 and cuBLASDx have in common."""
 OLDEST_COPIES = 80
 """The first architecture with asynchronous copies, which fill a ring, and with the types bf16 and tf32."""
-WARP_TILE = (64, 32)
-"""The most rows and columns of a warp: cuBLASDx holds a product beside the sums that it is added to."""
+WARP_TILE = {"F32": (64, 32), "F64": (32, 32)}
+"""The most rows and columns of a warp, by what sums are: cuBLASDx holds a product beside those it is added to."""
 SMALLEST_STEP = 16
 """Extents that are no multiple of it meet NVIDIA's bug 5218000 where a leading dimension is not the extent."""
 
@@ -134,7 +134,8 @@ def _precision(product: Product) -> tuple[Kind, str, str | None]:
         asked, lost = "default", "cuBLASDx cuts bits off the factors, which only loops over arrays can round before"
     elif asked == "tf32x3":
         asked, lost = "default", "cuBLASDx does not multiply in parts"
-    kind = replace(kind_of(dtype, dtype, product.out, asked, product.m * product.n), warp=WARP_TILE)
+    sums = PRECISIONS[accumulator(dtype, product.out)]
+    kind = replace(kind_of(dtype, dtype, product.out, asked, product.m * product.n), warp=WARP_TILE[sums])
     return kind, "TF32" if asked in ROUNDED else PRECISIONS[dtype], lost
 
 
