@@ -107,7 +107,7 @@ def _rows(name: str, size: int, backends: Sequence[str], torch: Any) -> Iterator
     exact = a.double() @ b.double()
     entries = [_cublas(kind, a, b, torch)]
     for backend in backends:
-        tiles = kind.tiles if backend == "mma" else kind.tiles[-1:]
+        tiles = kind.tiles if backend in ("mma", "cublasdx") else kind.tiles[-1:]
         for tile in tiles:
             try:
                 entries.append(_ours(kind, backend, tile, a, b, torch))
