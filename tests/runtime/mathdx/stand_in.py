@@ -136,9 +136,8 @@ LOADS = {
 }
 
 
-def places_of(unit: Unit) -> str:
-    """Functions of where factors lie. Where a unit may choose, 16 bytes and their neighbours swap in odd rows."""
-    size, _ = LOADS[unit.precision]
+def _places(unit: Unit, size: int) -> list[str]:
+    """Where each factor's element lies, in C++."""
     cols = (unit.k if unit.rows[0] else unit.m, unit.n if unit.rows[1] else unit.k)
     lead = [own or length for own, length in zip(unit.leading, cols, strict=True)]
     odd = ["row & 1" if unit.chooses_layout and length * size % 32 == 0 else "0" for length in cols]
@@ -146,22 +145,24 @@ def places_of(unit: Unit) -> str:
     pairs = zip(lead, odd, strict=True)
     at = [f"row * {step} + ((col / {per} ^ ({swap})) * {per} + col % {per})" for step, swap in pairs]
     order = ["int row = i, col = j;" if rows else "int row = j, col = i;" for rows in unit.rows]
-    return "".join(
-        f"""
-__device__ __forceinline__ int at_{letter}(int i, int j) {{ {order[n]} return {at[n]}; }}
-extern "C" __device__ void {unit.name}_place_{letter}(T t, int* i, int* j, int* at, void* p)
-{{ *at = at_{letter}(*i, *j); *(char**)p = (char*)t.p + *at * {size}; }}"""
-        for n, letter in enumerate("ab")
-    )
+    return [f"{first} return {place};" for first, place in zip(order, at, strict=True)]
 
 
 def unit_source(unit: Unit) -> str:
-    """CUDA C++ with the functions of a unit."""
-    name, (_, load) = unit.name, LOADS[unit.precision]
+    """CUDA C++ with the functions of a unit. Where it may choose, pairs of 16 bytes are exchanged in odd rows."""
+    size, load = LOADS[unit.precision]
     sums = "double" if unit.sums == "F64" else "float"
     each = -(-unit.m * unit.n // unit.threads)
+    name = unit.name
+    places = "".join(
+        f"""
+__device__ __forceinline__ int at_{letter}(int i, int j) {{ {place} }}
+extern "C" __device__ void {name}_place_{letter}(T t, int* i, int* j, int* at, void* p)
+{{ *at = at_{letter}(*i, *j); *(char**)p = (char*)t.p + *at * {size}; }}"""
+        for letter, place in zip("ab", _places(unit, size), strict=True)
+    )
     return f"""struct T {{ void* p; }};
-__device__ __forceinline__ {sums} load(const void* p, int i) {{ {load} }}{places_of(unit)}
+__device__ __forceinline__ {sums} load(const void* p, int i) {{ {load} }}{places}
 extern "C" __device__ void {name}_execute(T a, T b, T c)
 {{
     #pragma unroll
