@@ -196,7 +196,6 @@ def _predicated(keep: bool) -> Any:
     def f(A: T.Tensor((2, 2, 1), "float32"), Out: T.Tensor((2, 2, 1), "float32"), p: T.int32):
         T.device_entry(launch=T.cuda.LaunchConfig(grid=1, block=1))
         r = T.alloc_local((2, 2, 1), "float32", layout="default")
-        T.cuda.tile.apply(T.ptx["mov.f32"], r, T.float32(0))
         T.cuda.tile.apply(T.ptx["ld.global.f32"], r, A, pred=p, preserve_dst=keep)
         T.cuda.tile.apply(T.ptx["fma.rn.f32"], r, r, T.float32(2), T.float32(1), pred=p, preserve_dst=keep)
         T.cuda.tile.apply(T.ptx["st.global.f32"], Out, r, pred=p)
@@ -208,7 +207,6 @@ def _predicated_kernel(keep: bool) -> Any:
     @tk.kernel
     def f(A: tk.array3d[tk.float32], Out: tk.array3d[tk.float32], p: tk.int32):
         r = tk.tile_empty((2, 2, 1))
-        tk.tile_apply(tk.ptx["mov.f32"], r, tk.float32(0))
         tk.tile_apply(tk.ptx["ld.global.f32"], r, A, pred=p, preserve_dst=keep)
         tk.tile_apply(tk.ptx["fma.rn.f32"], r, r, tk.float32(2), tk.float32(1), pred=p, preserve_dst=keep)
         tk.tile_apply(tk.ptx["st.global.f32"], Out, r, pred=p)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
 import os
@@ -183,6 +184,23 @@ def test_ctrl_c_stops_the_compiler(tmp_path: Path) -> None:
     assert time.perf_counter() - start < 1 and b"KeyboardInterrupt" in errors
     assert not _runs(int((tmp_path / "child").read_text()))
     assert contents(tmp_path) == {"a.cpp", "compiler", "child", "pipe"}
+
+
+@POSIX
+def test_ctrl_c_while_a_compiler_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = f"61.{os.getpid():010}"  # a command that no other process has
+
+    def interrupted(*args: int) -> bytes:  # subprocess reads what the start says once the child exists
+        time.sleep(0.2)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "read", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            process.run(["sleep", seconds], 60.0)
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # that process has ended
+            assert seconds.encode() not in path.read_bytes()
 
 
 def test_the_verdict_is_kept_on_disk(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:

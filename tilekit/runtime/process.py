@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tilekit.errors import CompileError
 
@@ -50,7 +51,7 @@ def run(command: Sequence[str], timeout: float, environment: Mapping[str, str] |
     # A group of its own: Ctrl-C in a terminal then reaches this process alone, which kills the whole group. Drivers
     # like g++ start the real compiler as a grandchild that would otherwise outlive a killed driver.
     windows = sys.platform == "win32"
-    child = subprocess.Popen(
+    child = _Child(
         list(command),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -69,6 +70,18 @@ def run(command: Sequence[str], timeout: float, environment: Mapping[str, str] |
         _kill(child)
         raise
     return Finished(tuple(command), child.returncode, output.decode("utf-8", "replace"))
+
+
+class _Child(subprocess.Popen[bytes]):
+    """A child that does not outlive an interrupt of its start, when nobody has a handle to kill it by yet."""
+
+    def __init__(self, command: list[str], **options: Any) -> None:
+        try:
+            super().__init__(command, **options)
+        except BaseException:
+            if getattr(self, "pid", None) is not None:
+                _kill(self)
+            raise
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
