@@ -30,7 +30,7 @@ from tests.gpu_reports import COUNTS, FAILURES
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("numpy", "torch", "cupy-cuda13x", "jax", "warp-lang", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc")
-ALONE = ("tests/runtime/cuda/test_gpu_warm.py", "tests/bench/test_elementwise.py")
+ALONE = ("tests/runtime/cuda/test_gpu_warm.py", "tests/bench/test_elementwise.py", "tests/bench/test_fused.py")
 """Tests of time and of memory, which other processes would disturb."""
 PYTEST = ("-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "tests.gpu_reports", "-p", "no:cacheprovider")
 SANITIZE = ("compute-sanitizer", "--error-exitcode", "99", "--print-limit", "20", "--tool")
@@ -72,15 +72,23 @@ def stages(workers: int) -> list[Stage]:
               {"TILEKIT_TEST_GPU": "1"}),
         Stage("bench launch", ("-m", "tilekit.bench.launch"), 60),
         Stage("bench elementwise", ("-m", "tilekit.bench.elementwise"), 90, needs=("torch",)),
+        Stage("bench fused", ("-m", "tilekit.bench.fused"), 90, needs=("torch",)),
         Stage("warp", (*PYTEST, "-m", "gpu", "-k", "warp", *launching), 120, needs=("warp",)),
         Stage("two GPUs", (*PYTEST, "-m", "gpu", "-k", "two_gpus or second_gpu", *launching), 120, gpus=2),
     ]  # fmt: skip
 
 
+def find_program(name: str) -> str | None:
+    """Where a program is, on the PATH or in a CUDA toolkit."""
+    roots = [os.environ[root] for root in ("CUDA_HOME", "CUDA_PATH") if root in os.environ]
+    folders = os.pathsep.join(f"{root}/bin" for root in (*roots, "/usr/local/cuda"))
+    return shutil.which(name) or shutil.which(name, path=folders)
+
+
 def lacking(stage: Stage, gpus: int) -> str | None:
     """What a stage needs and this machine lacks."""
     for name in stage.needs:
-        if shutil.which(name) is None and importlib.util.find_spec(name) is None:
+        if find_program(name) is None and importlib.util.find_spec(name) is None:
             return f"no {name}"
     return f"{gpus} of {stage.gpus} GPUs" if gpus < stage.gpus else None
 
@@ -92,7 +100,8 @@ def run(stage: Stage, folder: Path, seconds: float) -> dict[str, Any]:
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
                    COUNTS: str(counts), FAILURES: str(failures), **stage.environment}  # fmt: skip
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), environment.get("PYTHONPATH"))))
-    command = stage.command if shutil.which(stage.command[0]) else (sys.executable, *stage.command)
+    program = find_program(stage.command[0])
+    command = (program, *stage.command[1:]) if program else (sys.executable, *stage.command)
     began = time.monotonic()
     with (folder / "log.txt").open("ab") as log:
         log.write(f"\n##### {stage.name}: {' '.join(command)}\n".encode())

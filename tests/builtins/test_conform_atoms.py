@@ -12,6 +12,8 @@ SOME = {"pred": tile("bool", 6, data=[1, 0, 1, 1, 0, 0])}
 OLD = {"pred": tile("bool", 4, 6), "old": tile("float32", 4, 6)}
 GUARD = {"a": tile("float32", 9), "pred": scalar("bool", True), "old": tile("float32", 9)}
 
+STORED = {"outputs": ("a",), "smooth": False}
+
 
 class TestAtoms(Conformance):
     cases = [
@@ -31,24 +33,21 @@ class TestAtoms(Conformance):
             "2d",
             {"a": array("float32", 5, 6), "t": tile("float32", 4, 6), **AT},
             call=stored("st.global"),
-            outputs=("a",),
-            smooth=False,
+            **STORED,
         ),
         Case(
             "store_atom",
             "wide",
             {"a": array("float16", 5, 8), "t": tile("float16", 4, 8), **AT},
             call=stored("st.global.v2"),
-            outputs=("a",),
-            smooth=False,
+            **STORED,
         ),
         Case(
             "store_atom",
             "pred",
             {"a": array("float32", 5), "t": tile("float32", 6), **AT, **SOME},
             call=stored("st.global"),
-            outputs=("a",),
-            smooth=False,
+            **STORED,
         ),
         *(
             Case("fma", f"{mode}-{dtype}", {n: scalar(dtype) for n in "abc"}, {"rounding": mode})

@@ -170,7 +170,8 @@ for _declared in (add, sub, mul, div, floordiv, mod):
     same_type(_declared)
 
 
-def _truncated(a: Any, b: Any) -> Any:
+def truncated_quotient(a: Any, b: Any) -> Any:
+    """Integers divided as everywhere on the CPU: towards zero, by zero 0; the least number by -1 wraps."""
     zero = np.equal(b, 0)
     safe = np.where(zero, np.ones_like(b), b)
     quotient = np.floor_divide(a, safe)
@@ -189,7 +190,7 @@ mul.reference(lambda a, b: np.multiply(a, b))
 
 @div.reference
 def _div(a: Any, b: Any) -> Any:
-    return _truncated(a, b) if _is_integer(a, b) else np.divide(a, b)
+    return truncated_quotient(a, b) if _is_integer(a, b) else np.divide(a, b)
 
 
 @floordiv.reference
@@ -202,7 +203,7 @@ def _floordiv(a: Any, b: Any, types: Any) -> Any:
 @mod.reference
 def _mod(a: Any, b: Any) -> Any:
     if _is_integer(a, b):
-        return np.where(np.equal(b, 0), np.zeros_like(a), np.subtract(a, np.multiply(_truncated(a, b), b)))
+        return np.where(np.equal(b, 0), np.zeros_like(a), np.subtract(a, np.multiply(truncated_quotient(a, b), b)))
     return np.fmod(a, b)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.builtins.arithmetic import truncated_quotient
 from tilekit.builtins.atom_formats import (
     FORMATS,
     Array,
@@ -106,10 +107,10 @@ def _fma(types: Types, rounding: str, flags: Set[str], a: Array, b: Array, c: Ar
     if types[0] == "f64":
         near = np.asarray(fused(a, b, c))
         if rounding != "rn":
-            zero = (near == 0) & (np.signbit(a) ^ np.signbit(b) | np.signbit(c)) & (rounding == "rm")
-            exact = to_direction(lambda x, y, z: x * y + z, near, rounding, a, b, c)
-            same = np.frompyfunc(lambda x, y, z: _is_zero_sum(x, y, z), 3, 1)(a, b, c).astype(bool)
-            near = np.where(zero & same, -0.0, exact)
+            near = to_direction(lambda x, y, z: x * y + z, near, rounding, a, b, c)
+        if rounding == "rm":
+            zero = np.asarray(np.frompyfunc(_is_zero_sum, 3, 1)(a, b, c), bool)
+            near = np.where(zero & (np.signbit(a) ^ np.signbit(b) | np.signbit(c)), -0.0, near)
         return propagated(near, a, b, c)
     x, y, z = (operand(v, type, flags) for v, type in zip((a, b, c), types[1:], strict=True))
     found = narrowed(_sum(x * y, z, rounding), types[0], rounding, flags)
@@ -166,7 +167,7 @@ def _mul(types: Types, rounding: str, flags: Set[str], a: Array, b: Array) -> Ar
 @_function("div")
 def _div(types: Types, rounding: str, flags: Set[str], a: Array, b: Array) -> Array:
     if types[0] not in FORMATS:
-        return _quotient(a, b)
+        return np.asarray(truncated_quotient(a, b))
     if types[0] != "f64":
         return narrowed(operand(a, "f32", flags) / operand(b, "f32", flags), "f32", rounding, flags)
     near = a / b
@@ -284,15 +285,6 @@ def _integers(type: str, flags: Set[str], compute: Callable[[Array, Array], Arra
     if "sat" in flags:
         return np.clip(compute(a.astype(np.int64), b.astype(np.int64)), *limits(type)).astype(a.dtype)
     return compute(a, b)
-
-
-def _quotient(a: Array, b: Array) -> Array:
-    """Truncated; by zero 0, and the least number by -1 wraps, as everywhere on the CPU."""
-    trivial = (b == 0) | (b == -1) if a.dtype.kind == "i" else b == 0
-    safe = np.where(trivial, 1, b).astype(b.dtype)
-    whole = a // safe
-    whole = whole + ((a % safe != 0) & ((a < 0) != (safe < 0))).astype(a.dtype)
-    return np.where(b == 0, 0, np.where(trivial, -a if a.dtype.kind == "i" else a, whole)).astype(a.dtype)
 
 
 @_function("mul_hi")

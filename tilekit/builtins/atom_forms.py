@@ -18,6 +18,8 @@ _DATA = Path(__file__).with_name("atoms.json")
 ROUNDINGS = ("rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi")
 _LONG = 4
 _NO_FLAG = {"global", "v2", "v4", "v8", *ROUNDINGS}
+_WITHOUT_GRADIENT = {"rni", "rzi", "rmi", "rpi", "oob", "satfinite", "xorsign", "abs"}
+"""Modifiers with which the result is a step, or not what the gradient's rule takes it for."""
 _PART = re.compile(r"<([^>]+)>|\[([^\]]+)\]|\{([^=]+)=([^}]+)\}")
 _OPERAND = re.compile(r"(\w+):(\[?)(\w+)\]?(?:\*(\w+))?")
 
@@ -111,7 +113,7 @@ class Form:
                 (why for token, why in self.rule.get("only_on_gpu", {}).items() if token in modifiers), None
             ),
             # What a gradient flows through are floats; packed ones are integers to the language.
-            adjoint=self.rule["adjoint"] if floats else None,
+            adjoint=self.rule["adjoint"] if floats and not _WITHOUT_GRADIENT & set(modifiers) else None,
         )
 
     def minimum(self, tokens: Set[str] = frozenset()) -> tuple[str, tuple[int, int]]:

@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import math
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from tilekit.builtins.atoms import Atom
+import numpy as np
+
+from tilekit.builtins.atom_registers import data_from_register, read_slots
+from tilekit.builtins.atoms import Atom, Slot
 from tilekit.ir.builtin import REGISTRY
-from tilekit.ir.handles import Tile
+from tilekit.ir.core import Value
+from tilekit.ir.handles import OPERATORS, Tile
 
 Grads = Callable[..., tuple[Any, ...]]
+"""From the gradient of the result, a function that gives the result, and the operands: one function an operand."""
 
 
 def _where(condition: Any, a: Any, b: Any) -> Any:
     return REGISTRY["where"](condition, a, b)
+
+
+def _zero(grad: Any) -> Any:
+    return REGISTRY["tile_full"](grad.shape, 0.0, grad.dtype) if isinstance(grad, Tile) else 0.0
+
+
+def _only_where(condition: Any, grad: Any) -> Any:
+    return _where(condition, grad, _zero(grad))
+
+
+def _chosen(g: Any, r: Any, *operands: Any) -> tuple[Any, ...]:
+    """The gradient of a least or greatest operand: it goes to the first one that the result is."""
+
+    def answer(position: int) -> Any:
+        result, found = r(), g
+        for before in operands[:position]:
+            found = _only_where(OPERATORS["!="](before, result), found)
+        return _only_where(OPERATORS["=="](operands[position], result), found)
+
+    return tuple((lambda position=position: answer(position)) for position in range(len(operands)))
+
+
+def _of(name: str, x: Any) -> Any:
+    return REGISTRY[name](x)
 
 
 RULES: dict[str, Grads] = {
@@ -21,8 +51,23 @@ RULES: dict[str, Grads] = {
     "add": lambda g, r, a, b: (lambda: g, lambda: g),
     "sub": lambda g, r, a, b: (lambda: g, lambda: -g),
     "mul": lambda g, r, a, b: (lambda: g * b, lambda: g * a),
+    "div": lambda g, r, a, b: (lambda: g / b, lambda: -(g * r()) / b),
     "mov": lambda g, r, a: (lambda: g,),
+    "cvt": lambda g, r, a: (lambda: g,),
+    "neg": lambda g, r, a: (lambda: -g,),
+    "abs": lambda g, r, a: (lambda: _where(a < 0.0, -g, g),),
+    "min": _chosen,
+    "max": _chosen,
+    "rcp": lambda g, r, a: (lambda: -(g * r()) * r(),),
+    "sqrt": lambda g, r, a: (lambda: g / (2.0 * r()),),
+    "rsqrt": lambda g, r, a: (lambda: -0.5 * g * r() / a,),
+    "ex2": lambda g, r, a: (lambda: g * r() * math.log(2.0),),
+    "lg2": lambda g, r, a: (lambda: g / (a * math.log(2.0)),),
+    "tanh": lambda g, r, a: (lambda: g * (1.0 - r() * r()),),
+    "sin": lambda g, r, a: (lambda: g * _of("cos", a),),
+    "cos": lambda g, r, a: (lambda: -(g * _of("sin", a)),),
 }
+"""The rules that ``atoms.json`` names. Rounding counts as if it were none."""
 
 
 def gradients(cx: Any, grad: Any, value: Any, result: Any, atom: Atom) -> dict[str, Any]:
@@ -30,33 +75,43 @@ def gradients(cx: Any, grad: Any, value: Any, result: Any, atom: Atom) -> dict[s
     rule = RULES.get(atom.adjoint or "")
     if rule is None:
         raise cx.refuse(f"{atom} has no adjoint")
-    operands = cx.op.operands["sources"]
-    given = [cx.widen(value("sources", i)) for i in range(len(operands))]
+    operands, slots = cx.op.operands["sources"], read_slots(atom)
     pred = value("pred")
-    flowing = grad if pred is None else _masked(pred, grad, keep=True)
-    flowing = gated(cx, flowing, result, atom.flags)
-    found = rule(flowing, result, *given)
+    given = [_number(cx, slot, operands[i], value("sources", i)) for i, slot in enumerate(slots)]
+    found = rule(grad, lambda: cx.widen(result()), *given)
 
     def answer(position: int) -> Any:
-        each = found[position]()
+        each = gated(cx, found[position](), result, atom.flags)
+        each = each if pred is None else _only_where(pred, each)
         return each if isinstance(operands[position].type, type(cx.op.results[0].type)) else cx.sum(each)
 
     answers = tuple((lambda i=i: answer(i)) for i in range(len(operands)))
-    return {"sources": answers, "dst": lambda: _masked(pred, grad, keep=False)}
+    return {"sources": answers, "dst": lambda: _where(pred, _zero(grad), grad)}
 
 
-def _masked(pred: Any, grad: Any, keep: bool) -> Any:
-    return _where(pred, grad, _zero(grad)) if keep else _where(pred, _zero(grad), grad)
-
-
-def _zero(grad: Any) -> Any:
-    return REGISTRY["tile_full"](grad.shape, 0.0, grad.dtype) if isinstance(grad, Tile) else 0.0
+def _number(cx: Any, slot: Slot, operand: Any, found: Any) -> Any:
+    """An operand as the number that it is in its slot, in the dtype that gradients are computed in."""
+    dtype, natural = operand.type.dtype, slot.carriers[0]
+    if dtype.is_float:
+        return cx.widen(found)
+    if isinstance(operand, Value):  # else the gradient would end here, and be zero without a word
+        raise cx.refuse(
+            f"operand {slot.name} of {cx.op.attrs['atom']} is a {operand.type}, bits through which no gradient flows; "
+            f"give it as {natural.name}"
+        )
+    return float(data_from_register(np.asarray(operand.value, dtype.numpy), natural))
 
 
 def gated(cx: Any, grad: Any, result: Any, flags: Collection[str]) -> Any:
-    """No gradient flows where the result was clamped by ``.sat`` or ``.relu``."""
-    if not {"sat", "relu"} & set(flags):
-        return grad
-    found = cx.widen(result())
-    grad = _where(found > 0.0, grad, _zero(grad))
-    return _where(found < 1.0, grad, _zero(grad)) if "sat" in flags else grad
+    """An operand's gradient, none where the result was clamped by ``.sat`` or ``.relu``."""
+    for condition in _unclamped(cx, result, flags):
+        grad = _only_where(condition, grad)
+    return grad
+
+
+def _unclamped(cx: Any, result: Any, flags: Collection[str]) -> Iterator[Any]:
+    if {"sat", "relu"} & set(flags):
+        found = cx.widen(result())
+        yield found > 0.0
+        if "sat" in flags:
+            yield found < 1.0

@@ -11,7 +11,7 @@ from tilekit.builtins.atom_values import evaluate
 from tilekit.builtins.atoms import Atom, Slot
 from tilekit.codegen.text import cpp_type
 from tilekit.ir.core import Const
-from tilekit.ir.interpret import from_memory
+from tilekit.ir.interpret import from_memory, to_memory
 from tilekit.ir.types import DType, bfloat16, to_numpy_scalar
 
 _OF_BITS = {8: ("h", "tk::u16"), 16: ("h", "tk::u16"), 32: ("r", "tk::u32"), 64: ("l", "tk::u64")}
@@ -88,9 +88,7 @@ def _numpy(slot: Slot) -> np.dtype[Any]:
 
 def data_to_register(values: Any, dtype: DType, slot: Slot) -> Any:
     """Elements as the interpreter's arithmetic takes them."""
-    found = np.asarray(values)
-    if dtype is bfloat16:  # held in float32, exactly
-        found = (np.ascontiguousarray(found, np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    found = to_memory(np.asarray(values), dtype, np.dtype(np.uint16))
     return np.ascontiguousarray(found).view(_numpy(slot)).reshape(np.shape(values))
 
 

@@ -111,11 +111,13 @@ def _emit(cx: Any, a: str, b: str, c: str, rounding: str, ftz: bool, sat: bool, 
 
 @fma.adjoint
 def _adjoint(cx: Any, grad: Any, value: Any, result: Any, sat: bool) -> dict[str, Any]:
-    grad = gated(cx, grad, result, {"sat"} if sat else set())
+    def flowing(given: Any) -> Any:
+        return gated(cx, given, result, {"sat"} if sat else ())
+
     return {
-        "a": lambda: grad * cx.widen(value("b")),
-        "b": lambda: grad * cx.widen(value("a")),
-        "c": grad,
+        "a": lambda: flowing(grad * cx.widen(value("b"))),
+        "b": lambda: flowing(grad * cx.widen(value("a"))),
+        "c": lambda: flowing(grad),
     }
 
 

@@ -51,11 +51,11 @@ def require_apart(out: Tile, operand: Tile, name: str) -> None:
     Raises:
         KernelValueError: it surely does.
     """
-    if out.base is not operand.base:
+    made = _common_tile(out, operand)
+    if made is None:
         return
-    made = f"line {out.made_at.line}" if out.made_at is not None else "one place"
     text = (
-        f"tile_matmul(): out overlaps {name}: both are parts of the tile made at {made}; "
+        f"tile_matmul(): out overlaps {name}: both are parts of {made}; "
         "multiply into another tile, or use the form that gives a new one, t = tk.tile_matmul(a, b)"
     )
     here, there = _start(out), _start(operand)
@@ -67,6 +67,13 @@ def require_apart(out: Tile, operand: Tile, name: str) -> None:
             raise KernelValueError(text)
     elif ranges := operand.view_map.distances(out.view_map):
         check_apart(_or_zero(out), _or_zero(operand), tuple(ranges), text)
+
+
+def _common_tile(out: Tile, operand: Tile) -> str | None:
+    """What both are parts of, as errors name it; None where they are not."""
+    if out.base is not operand.base:
+        return None
+    return f"the tile made at {f'line {out.made_at.line}' if out.made_at is not None else 'one place'}"
 
 
 def _start(t: Tile) -> int | None:
@@ -94,11 +101,11 @@ def refuse_shifted(out: Tile, operand: Tile, what: str) -> None:
     Raises:
         KernelValueError: it surely does.
     """
-    if out.base is not operand.base:
+    made = _common_tile(out, operand)
+    if made is None:
         return
-    made = f"line {out.made_at.line}" if out.made_at is not None else "one place"
     text = (
-        f"{what} overlap, but are not the same elements of the tile made at {made}: repeats would read what others "
+        f"{what} overlap, but are not the same elements of {made}: repeats would read what others "
         "have written; copy the source first, tk.tile_astype(t, t.dtype)"
     )
     first, second = _start(out), _start(operand)

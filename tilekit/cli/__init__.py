@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         SystemExit: with status 2 for wrong arguments, and with 0 after ``--help`` and ``--version``.
 
     Example:
-        >>> main(["cache", "explain", "0123"])
+        >>> main(["cache", "explain", 64 * "0"])  # no entry has this key
         1
     """
     parser = _parser()

@@ -51,30 +51,12 @@ template <Round R> TK_FN f64 zero_sum(bool x, bool y)
 // a * b + c rounded once, in integers. TO_ODD keeps the sign of every result, however small.
 template <Round R> TK_COLD f64 fma_integers(f64 a, f64 b, f64 c)
 {
-    const f64 limit = 0x1.fffffffffffffp1023;
-    const bool finite_ab = a <= limit && a >= -limit && b <= limit && b >= -limit;
-    const bool finite_c = c <= limit && c >= -limit;
-    const bool sp = (bit_cast<u64>(a) ^ bit_cast<u64>(b)) >> 63, sc = bit_cast<u64>(c) >> 63;
-    if (!finite_ab || !finite_c) return finite_ab ? c : a * b + c;
-    if (a == 0 || b == 0) return c == 0 ? zero_sum<R>(sp, sc) : c;
-    const Parts pa = parts(a), pb = parts(b);
-    U128 p = tk::mul_wide(pa.significand << 10, pb.significand << 9);  // bit 123 or 124 set: room for a carry
-    int ep = pa.exponent + pb.exponent - 19;
-    if (c == 0) return round_wide<R>(p, ep, sp);
-    const Parts pc = parts(c);
-    U128 q = {pc.significand << 8, 0};  // bit 124 set
-    const int eq = pc.exponent - 72, d = ep - eq;
-    if (d > 0) q = shift_right_sticky(q, d);
-    else { p = shift_right_sticky(p, -d); ep = eq; }
-    if (sp == sc) {
-        const u64 lo = p.lo + q.lo;
-        return round_wide<R>({p.hi + q.hi + (lo < p.lo ? 1u : 0u), lo}, ep, sp);
-    }
-    const bool p_less = p.hi < q.hi || (p.hi == q.hi && p.lo < q.lo);
-    const U128 big = p_less ? q : p, small = p_less ? p : q;
-    const U128 r = {big.hi - small.hi - (big.lo < small.lo ? 1u : 0u), big.lo - small.lo};
-    if (!(r.hi | r.lo)) return R == RM ? -0.0 : 0.0;
-    return round_wide<R>(r, ep, p_less ? sc : sp);
+    const bool finite_ab = is_finite(a) && is_finite(b);
+    if (!finite_ab || !is_finite(c)) return finite_ab ? c : a * b + c;
+    if (a == 0 || b == 0) return c == 0 ? zero_sum<R>((bit_cast<u64>(a) ^ bit_cast<u64>(b)) >> 63, bit_cast<u64>(c) >> 63) : c;
+    const Wide r = fma_exact(a, b, c);
+    if (!(r.significand.hi | r.significand.lo)) return R == RM ? -0.0 : 0.0;
+    return round_wide<R>(r.significand, r.exponent, r.negative);
 }
 // r, which is the nearest f64 to r + rest, made the one in direction R.
 template <Round R> TK_FN f64 toward_wide(f64 r, f64 rest)

@@ -73,34 +73,39 @@ TK_FN f64 round_parts(U128 v, int exponent, bool negative)
     else bits = kept;
     return bit_cast<f64>(bits | (negative ? 0x8000000000000000ull : 0));
 }
-// a * b + c rounded once, in integers.
-TK_COLD f64 fma_soft(f64 a, f64 b, f64 c)
+// Whether x is neither infinite nor NaN.
+TK_FN bool is_finite(f64 x) { return (bit_cast<u64>(x) & 0x7ff0000000000000ull) != 0x7ff0000000000000ull; }
+// significand * 2^exponent, of either sign; the significand's last bit may stand for all that is below it.
+struct Wide { U128 significand; int exponent; bool negative; };
+// a * b + c of finite numbers where a and b are not zero; a significand of 0 is a sum that is exactly zero.
+TK_FN Wide fma_exact(f64 a, f64 b, f64 c)
 {
-    const f64 limit = 0x1.fffffffffffffp1023;
-    const bool finite_ab = a <= limit && a >= -limit && b <= limit && b >= -limit;
-    const bool finite_c = c <= limit && c >= -limit;
-    if (finite_ab && !finite_c) return c;
-    if (!finite_ab || a == 0 || b == 0) return a * b + c;
     const bool sp = (bit_cast<u64>(a) ^ bit_cast<u64>(b)) >> 63, sc = bit_cast<u64>(c) >> 63;
     const Parts pa = parts(a), pb = parts(b);
     U128 p = mul_wide(pa.significand << 10, pb.significand << 9);  // bit 123 or 124 set: room for a carry
     int ep = pa.exponent + pb.exponent - 19;
-    if (c == 0) return round_parts(p, ep, sp);
+    if (c == 0) return {p, ep, sp};
     const Parts pc = parts(c);
     U128 q = {pc.significand << 8, 0};                             // bit 124 set
-    int eq = pc.exponent - 72;
-    const int d = ep - eq;
-    if (d > 0) { q = shift_right_sticky(q, d); eq = ep; }
+    const int eq = pc.exponent - 72, d = ep - eq;
+    if (d > 0) q = shift_right_sticky(q, d);
     else { p = shift_right_sticky(p, -d); ep = eq; }
     if (sp == sc) {
         const u64 lo = p.lo + q.lo;
-        return round_parts({p.hi + q.hi + (lo < p.lo ? 1u : 0u), lo}, ep, sp);
+        return {{p.hi + q.hi + (lo < p.lo ? 1u : 0u), lo}, ep, sp};
     }
     const bool p_less = p.hi < q.hi || (p.hi == q.hi && p.lo < q.lo);
     const U128 big = p_less ? q : p, small = p_less ? p : q;
-    const U128 r = {big.hi - small.hi - (big.lo < small.lo ? 1u : 0u), big.lo - small.lo};
-    if (!(r.hi | r.lo)) return 0.0;
-    return round_parts(r, ep, p_less ? sc : sp);
+    return {{big.hi - small.hi - (big.lo < small.lo ? 1u : 0u), big.lo - small.lo}, ep, p_less ? sc : sp};
+}
+// a * b + c rounded once, in integers.
+TK_COLD f64 fma_soft(f64 a, f64 b, f64 c)
+{
+    const bool finite_ab = is_finite(a) && is_finite(b);
+    if (finite_ab && !is_finite(c)) return c;
+    if (!finite_ab || a == 0 || b == 0) return a * b + c;
+    const Wide r = fma_exact(a, b, c);
+    return r.significand.hi | r.significand.lo ? round_parts(r.significand, r.exponent, r.negative) : 0.0;
 }
 // a * b + c rounded once, through f64: the product is exact, the sum rounded to odd.
 TK_FN f32 fma_soft(f32 a, f32 b, f32 c) { return (f32)add_odd((f64)a * (f64)b, (f64)c); }
