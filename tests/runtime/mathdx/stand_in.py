@@ -163,27 +163,32 @@ extern "C" __device__ void {name}_place_{letter}(T t, int* i, int* j, int* at, v
     )
     return f"""struct T {{ void* p; }};
 __device__ __forceinline__ {sums} load(const void* p, int i) {{ {load} }}{places}
+__device__ __forceinline__ unsigned element(int x)
+{{
+    __builtin_assume(threadIdx.x < {unit.threads});  // else each sum's row would take a register
+    return (unsigned)x * {unit.threads} + threadIdx.x;
+}}
 extern "C" __device__ void {name}_execute(T a, T b, T c)
 {{
-    #pragma unroll
-    for (int x = 0; x < {each}; ++x) {{
-        const int e = x * {unit.threads} + threadIdx.x, m = e / {unit.n}, n = e % {unit.n};
-        if (e >= {unit.m * unit.n}) continue;
-        {sums} sum = 0;
-        #pragma unroll 1
-        for (int k = 0; k < {unit.k}; ++k) sum = fma(load(a.p, at_a(m, k)), load(b.p, at_b(k, n)), sum);
-        (({sums}*)c.p)[x] += sum;
+    #pragma unroll 1
+    for (int k = 0; k < {unit.k}; ++k) {{
+        #pragma unroll
+        for (int x = 0; x < {each}; ++x) {{
+            const unsigned e = element(x), m = e / {unit.n}, n = e % {unit.n};
+            {sums}& sum = (({sums}*)c.p)[x];
+            if (e < {unit.m * unit.n}) sum = fma(load(a.p, at_a(m, k)), load(b.p, at_b(k, n)), sum);
+        }}
     }}
 }}
 extern "C" __device__ void {name}_where(int* x, int* row, int* col)
 {{
-    const int e = *x * {unit.threads} + threadIdx.x;
+    const unsigned e = element(*x);
     *row = e / {unit.n}, *col = e % {unit.n};
 }}
 extern "C" __device__ void {name}_active(void* yes) {{ *(int*)yes = threadIdx.x < {unit.threads}; }}
 extern "C" __device__ void {name}_inside(int* x, void* yes)
 {{
-    *(int*)yes = *x * {unit.threads} + threadIdx.x < {unit.m * unit.n};
+    *(int*)yes = element(*x) < {unit.m * unit.n};
 }}
 """
 
