@@ -111,11 +111,17 @@ private:
             at += (u64)((i64)below * row_step);
         }
     }
+    // `count` elements, and zeros up to a unit.
     static TK_METHOD void copy_rounded(u32 to, u64 from, int count)
     {
-        TK_UNROLL
-        for (int i = 0; i < unit; ++i)
-            write_shared(to + (u32)(4 * i), i < count ? round_tf32(*global_pointer<const u32>(from + (u64)(4 * i))) : 0u);
+        u32 x[unit] = {};
+        if (count == unit) unpack(x, *global_pointer<const Pack<16>>(from));
+        else {
+            TK_UNROLL
+            for (int i = 0; i < unit - 1; ++i)
+                if (i < count) x[i] = *global_pointer<const u32>(from + (u64)(4 * i));
+        }
+        write_shared(to, round_tf32(x[0]), round_tf32(x[1]), round_tf32(x[2]), round_tf32(x[3]));
     }
     // Where a thread's unit number i goes; how far that is from its first one, all threads may have in common.
     static TK_METHOD u32 place(int rank, int i)
