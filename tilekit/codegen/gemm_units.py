@@ -57,6 +57,12 @@ class Unit:
         """Whether the factors lie as cuBLASDx wants."""
         return self.leading == (0, 0)
 
+    @property
+    def leading_apart(self) -> bool:
+        """Whether rows (columns) have gaps between them, or factors lie in parts of larger tiles."""
+        rows, cols = self.rows
+        return not self.chooses_layout and self.leading != (self.k if rows else self.m, self.n if cols else self.k)
+
     def __str__(self) -> str:
         orders = "".join("N" if row else "T" for row in self.rows)
         return f"{self.m}x{self.n}x{self.k} {self.precision} {orders}, {self.threads} threads, sm_{self.arch}"

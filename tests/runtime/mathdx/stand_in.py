@@ -136,8 +136,8 @@ LOADS = {
 }
 
 
-def _places(unit: Unit, size: int) -> list[str]:
-    """Where each factor's element lies, in C++."""
+def _places(unit: Unit, size: int) -> str:
+    """Functions that say where each factor's element lies."""
     cols = (unit.k if unit.rows[0] else unit.m, unit.n if unit.rows[1] else unit.k)
     lead = [own or length for own, length in zip(unit.leading, cols, strict=True)]
     odd = ["row & 1" if unit.chooses_layout and length * size % 32 == 0 else "0" for length in cols]
@@ -145,7 +145,13 @@ def _places(unit: Unit, size: int) -> list[str]:
     pairs = zip(lead, odd, strict=True)
     at = [f"row * {step} + ((col / {per} ^ ({swap})) * {per} + col % {per})" for step, swap in pairs]
     order = ["int row = i, col = j;" if rows else "int row = j, col = i;" for rows in unit.rows]
-    return [f"{first} return {place};" for first, place in zip(order, at, strict=True)]
+    return "".join(
+        f"""
+__device__ __forceinline__ int at_{letter}(int i, int j) {{ {first} return {place}; }}
+extern "C" __device__ void {unit.name}_place_{letter}(T t, int* i, int* j, int* at, void* p)
+{{ *at = at_{letter}(*i, *j); *(char**)p = (char*)t.p + *at * {size}; }}"""
+        for letter, first, place in zip("ab", order, at, strict=True)
+    )
 
 
 def unit_source(unit: Unit) -> str:
@@ -154,15 +160,8 @@ def unit_source(unit: Unit) -> str:
     sums = "double" if unit.sums == "F64" else "float"
     each = -(-unit.m * unit.n // unit.threads)
     name = unit.name
-    places = "".join(
-        f"""
-__device__ __forceinline__ int at_{letter}(int i, int j) {{ {place} }}
-extern "C" __device__ void {name}_place_{letter}(T t, int* i, int* j, int* at, void* p)
-{{ *at = at_{letter}(*i, *j); *(char**)p = (char*)t.p + *at * {size}; }}"""
-        for letter, place in zip("ab", _places(unit, size), strict=True)
-    )
     return f"""struct T {{ void* p; }};
-__device__ __forceinline__ {sums} load(const void* p, int i) {{ {load} }}{places}
+__device__ __forceinline__ {sums} load(const void* p, int i) {{ {load} }}{_places(unit, size)}
 __device__ __forceinline__ unsigned element(int x)
 {{
     __builtin_assume(threadIdx.x < {unit.threads});  // else each sum's row would take a register

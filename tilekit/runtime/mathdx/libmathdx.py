@@ -140,8 +140,7 @@ def operators(unit: Unit) -> dict[str, Sequence[int | str]]:
         "ARRANGEMENT": [f"CUBLASDX_ARRANGEMENT_{'ROW' if row else 'COL'}_MAJOR" for row in (*unit.rows, True)],
         "ALIGNMENT": [*unit.alignment, 16],
     }
-    own = (unit.k if unit.rows[0] else unit.m, unit.n if unit.rows[1] else unit.k)
-    if unit.leading not in ((0, 0), own):
+    if unit.leading_apart:
         found["LEADING_DIMENSION"] = [*unit.leading, unit.n]
     return found
 
