@@ -33,6 +33,8 @@ PACKAGES = ("numpy", "torch", "cupy-cuda13x", "jax", "warp-lang", "cuda-core", "
 ALONE = ("tests/runtime/cuda/test_gpu_warm.py", "tests/bench/test_elementwise.py", "tests/bench/test_fused.py")
 """Tests of time and of memory, which other processes would disturb."""
 PYTEST = ("-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "tests.gpu_reports", "-p", "no:cacheprovider")
+ATOMS = ("tests/native/test_atoms.py", "tests/builtins/test_atom_values.py")
+GEMM = ("-m", "tilekit", "bench", "gemm", "--json")
 SANITIZE = ("compute-sanitizer", "--error-exitcode", "99", "--print-limit", "20", "--tool")
 
 
@@ -42,7 +44,7 @@ class Stage:
 
     name: str
     command: tuple[str, ...]
-    """What Python runs, or another program."""
+    """What Python runs, or another program; ``{folder}`` is where the results are."""
     limit: int
     """Seconds."""
     environment: dict[str, str] = field(default_factory=dict)
@@ -70,6 +72,12 @@ def stages(workers: int) -> list[Stage]:
         ),
         Stage("builtins", (*PYTEST, *by_file, "not gpu and not deep", "tests/builtins", "tests/cases"), 300,
               {"TILEKIT_TEST_GPU": "1"}),
+        # Atoms: the code for this machine's processor, and what its GPU does where the ISA leaves a choice.
+        Stage("processor", (*PYTEST, *by_test, "not gpu and not deep", *ATOMS), 120),
+        Stage("probes", ("-m", "tests.native.probe_atoms", "{folder}", "--forms", "1000"), 150),
+        Stage("bench gemm", (*GEMM, "{folder}/gemm.json", "--sizes", "4096", "--batches", "--peers", "cublas"), 180,
+              needs=("torch",)),
+        Stage("bench gemm peers", (*GEMM, "{folder}/peers.json", "--budget", "200"), 300, needs=("torch", "triton")),
         Stage("bench launch", ("-m", "tilekit.bench.launch"), 60),
         Stage("bench elementwise", ("-m", "tilekit.bench.elementwise"), 90, needs=("torch",)),
         Stage("bench fused", ("-m", "tilekit.bench.fused"), 90, needs=("torch",)),
@@ -101,7 +109,8 @@ def run(stage: Stage, folder: Path, seconds: float) -> dict[str, Any]:
                    COUNTS: str(counts), FAILURES: str(failures), **stage.environment}  # fmt: skip
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), environment.get("PYTHONPATH"))))
     program = find_program(stage.command[0])
-    command = (program, *stage.command[1:]) if program else (sys.executable, *stage.command)
+    given = [part.replace("{folder}", str(folder)) for part in stage.command]
+    command = (program, *given[1:]) if program else (sys.executable, *given)
     began = time.monotonic()
     with (folder / "log.txt").open("ab") as log:
         log.write(f"\n##### {stage.name}: {' '.join(command)}\n".encode())

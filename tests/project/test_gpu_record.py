@@ -67,7 +67,7 @@ def test_a_record_of_stages(recorded: Any, tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "test_few.py").write_text(TESTS)
     where = ("--rootdir", str(tmp_path), "-c", "/dev/null", str(tmp_path / "test_few.py"))
     found = recorded(
-        Stage("good", ("-c", "print('all well')"), 20),
+        Stage("good", ("-c", "import sys; print(sys.argv[1])", "{folder}"), 20),
         Stage("slow", ("-c", "import time; print('begun'); time.sleep(60)"), 1),
         Stage("lacking", ("-c", "1"), 20, needs=("nobody_has_this",)),
         Stage("two", ("-c", "1"), 20, gpus=2),
@@ -80,7 +80,7 @@ def test_a_record_of_stages(recorded: Any, tmp_path: Path, capsys: pytest.Captur
         "skipped": "nothing ran",
         "tests": "failed (exit status 1)",
     }
-    assert found["stages"]["good"]["last line"] == "all well"
+    assert found["stages"]["good"]["last line"] == str(tmp_path / "out")
     assert found["stages"]["tests"]["counts"] == {"passed": 2, "failed": 1, "skipped": 1, "xfailed": 0}
     assert "so it is" in (tmp_path / "out" / "failures.txt").read_text()
     assert "begun" in (tmp_path / "out" / "log.txt").read_text()

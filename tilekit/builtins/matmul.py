@@ -191,7 +191,7 @@ def _tiles_emit(cx: Any, results: Any, a: Any, b: Any, out: Any, alpha: str, bet
         with cx.own_elements(plan.fragment, target) as index:
             value = f"tk::cast<{plan.sum}>({alpha}) * {sums}[{index.register}]"
             if out is not None and numbers[1] != 0:
-                value += f" + tk::cast<{plan.sum}>({beta}) * tk::cast<{plan.sum}>({out.at(index)})"
+                value = f"tk::plus_scaled<{plan.sum}>({value}, {beta}, {out.at(index)})"
             cx.line(f"{target.at(index)} = tk::cast<{target.element}>({value});")
 
 

@@ -213,6 +213,13 @@ template <class L, class S> TK_FN void add_sums(S* sums, const S* part)
 // Whether a unit of mathdx.h computes a kind of product.
 template <class Kind> constexpr bool is_unit_kind = false;
 
+// The sum of a product and what was there before, of which a factor of zero leaves nothing: also not a NaN.
+template <class S, class B, class O> TK_FN S plus_scaled(S product, B beta, O old)
+{
+    const S factor = cast<S>(beta);
+    return factor == 0 ? product : product + factor * cast<S>(old);
+}
+
 struct Nothing { TK_METHOD void operator()() const {} };
 
 // sums += a * b over `Depth` k's, a multiple of Kind::k. `meanwhile` is done once: if there are registers for both, while
