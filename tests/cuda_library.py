@@ -21,6 +21,7 @@ from tilekit.runtime.cuda import build, nvrtc
 from tilekit.runtime.cuda.buffers import Buffer
 from tilekit.runtime.cuda.generate import generate
 from tilekit.runtime.cuda.kernel import CudaKernel
+from tilekit.runtime.parallel import in_parallel
 
 TOGETHER = 12
 """Functions that are compiled as one; the parts are compiled at once."""
@@ -50,7 +51,7 @@ class CudaLibrary:
         self.targets = [self._target_of(*pair) for pair in zip(functions, known, strict=True)]
         self.generated = [generate(*pair) for pair in zip(functions, self.targets, strict=True)]
         parts = [range(len(functions))[first : first + together] for first in range(0, len(functions), together)]
-        cubins = build.in_parallel([partial(self._compile, part) for part in parts])
+        cubins = in_parallel([partial(self._compile, part) for part in parts])
         self.cubins = {number: cubin for part, cubin in zip(parts, cubins, strict=True) for number in part}
 
     def _target_of(self, function: Function, arrays: Mapping[str, ArrayClass]) -> Target:

@@ -7,7 +7,8 @@ import itertools
 import pytest
 
 from tilekit.codegen.gemm_kinds import accumulator
-from tilekit.codegen.gemm_plan import Factor, Plan, Product, Situation, Source, plan, scalar_warning, unordered
+from tilekit.codegen.gemm_plan import Plan, plan, scalar_warning, unordered
+from tilekit.codegen.gemm_product import Factor, Product, Situation, Source
 from tilekit.codegen.gemm_tiles import REGISTERS, shared_of_block
 from tilekit.codegen.orders import Order, is_packed, order_of, why_unordered
 from tilekit.codegen.target import ArrayClass
@@ -258,8 +259,8 @@ def test_a_backend_can_be_required():
     assert loop(float16, float16, 64, 64, 32, require="mma").backend == "mma"
     with pytest.raises(CompileError, match="'mma' is required, but cannot serve: 'scalar' was asked for"):
         loop(float16, float16, 64, 64, 32, gemm="scalar", require="mma")
-    with pytest.raises(CompileError, match="'cublasdx' is required, but cannot serve: this version does not have it"):
-        loop(float16, float16, 64, 64, 32, require="cublasdx")
+    with pytest.raises(CompileError, match="'hopper' is required, but cannot serve: this version does not have it"):
+        loop(float16, float16, 64, 64, 32, require="hopper")
 
 
 def test_a_plan_says_what_it_does():

@@ -42,6 +42,12 @@ TK_FN void read_shared(u32 from, f32& a, f32& b, f32& c, f32& d)
     memcpy(&a, at, 4), memcpy(&b, at + 4, 4), memcpy(&c, at + 8, 4), memcpy(&d, at + 12, 4);
 }
 TK_FN void write_shared(u32 to, u16 x) { memcpy(emulator::shared(to, 2), &x, 2); }
+TK_FN void write_shared(u32 to, u32 x) { memcpy(emulator::shared(to, 4), &x, 4); }
+TK_FN void write_shared(u32 to, u32 a, u32 b, u32 c, u32 d)
+{
+    const u32 x[] = {a, b, c, d};
+    memcpy(emulator::shared(to, 16), x, 16);
+}
 
 // One element of a register: half `which` of 16-bit ones.
 TK_FN f64 item_of(u32 word, int which, f16) { return to_f64(f16{(u16)(word >> 16 * which)}); }

@@ -15,7 +15,7 @@ import pytest
 from tests.emulator import Emulated
 from tests.native.cuda_driver import CudaLibrary, Described
 from tests.native.mma_source import Case, loop_kernel
-from tilekit.runtime.cuda.build import in_parallel
+from tilekit.runtime.parallel import in_parallel
 
 TOGETHER = 6
 """Kernels that are compiled as one for a GPU; the parts are compiled at once."""

@@ -11,7 +11,8 @@ import pytest
 
 from tests.native.cuda_driver import compile_cubin
 from tilekit.codegen.gemm_kinds import accumulator
-from tilekit.codegen.gemm_plan import Factor, Plan, Product, Situation, Source, plan
+from tilekit.codegen.gemm_plan import Plan, plan
+from tilekit.codegen.gemm_product import Factor, Product, Situation, Source
 from tilekit.codegen.target import ArrayClass
 from tilekit.ir.types import DType
 from tilekit.ir.views import ViewMap
@@ -35,6 +36,8 @@ class Case:
     threads: int | None = None
     arch: str = "90a"
     in_loop: bool = True
+    rounds: bool = False
+    """Whether float32 is rounded to tf32 on its way into the ring."""
 
     @property
     def out(self) -> DType:
@@ -59,6 +62,7 @@ def loop_kernel(case: Case) -> str:
     made = case.plan
     left, right = made.operands
     feeds, ring, out = made.feeds, made.ring, case.out.short
+    feeds = [f"{feed[:-1]}, true>" for feed in feeds] if case.rounds else feeds
     assert ring is not None and made.a is not None and made.b is not None
     axes = [(0, 1) if factor.k_major is (k == 1) else (1, 0) for factor, k in ((made.a, 1), (made.b, 0))]
     packed = str(case.packed).lower()

@@ -102,6 +102,8 @@ def rounded(x: Any, case: Case) -> Any:
     """The values that are multiplied."""
     if case.precision == "tf32":
         return ((x.view(np.int32) + 0x1000) & ~np.int32(0x1FFF)).view(np.float32).astype(np.float64)
+    if case.rounds:  # and tensor cores cut the lowest bits off, but multiply-adds do not
+        return (x.view(np.int32) + 0x1000).view(np.float32).astype(np.float64)
     return x.astype(np.float64)
 
 
@@ -158,6 +160,16 @@ def test_no_tail_is_dropped(kind: tuple[DType, DType, str], device: str) -> None
     loops = Loops(cases, device)
     for case in cases:
         check(loops, case, 130, 2 * case.n, 24 * 3)
+
+
+@ON_DEVICES
+def test_what_is_rounded_on_the_way(device: str) -> None:
+    cases = [Case(float32, float32, 32, 32, 16, order=order, rounds=True) for order in ("NN", "TT")]
+    cases.append(Case(float32, float32, 16, 24, 16, packed=False, rounds=True))
+    loops = Loops(cases, device)
+    for case in cases:
+        check(loops, case, 64, 64, 80, exact=False)
+        check(loops, case, 67, 45, 77, exact=False)
 
 
 @ON_DEVICES

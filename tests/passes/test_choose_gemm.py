@@ -248,7 +248,7 @@ def test_a_product_that_falls_back_warns_and_says_why() -> None:
         fn, target, _ = lowered(kernel, "75")
     assert [str(warning.message) for warning in told] == [
         "tile_matmul(): the product of a, a 32x16xf16 tile of strides (16, 1), and b, a 16x48xf16 tile of strides "
-        f"(48, 1), is computed without tensor cores: {why}"
+        f"(48, 1), is computed without tensor cores: {why}; {target.no_mathdx}"
     ]
     (line,) = {warning.lineno for warning in told if warning.filename == __file__}
     assert "tile_matmul(" in Path(__file__).read_text().splitlines()[line - 1]

@@ -92,7 +92,7 @@ def _emit(cx: Any, results: Any, init: Any, alpha: str, plan: Plan, types: Any) 
         return
     sums = cx.fresh("sums")
     with cx.braces():
-        cx.line(f"{plan.sum} {sums}[{plan.fragment.registers}] = {{}};")
+        cx.line(f"{plan.fragment.alignment}{plan.sum} {sums}[{plan.fragment.registers}] = {{}};")
         _multiply(cx, sums, cx.tile(results[1]).pointer)
         with cx.own_elements(plan.fragment, target) as index:
             value = f"tk::cast<{plan.sum}>({alpha}) * {sums}[{index.register}]"

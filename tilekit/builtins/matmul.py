@@ -186,7 +186,7 @@ def _tiles_emit(cx: Any, results: Any, a: Any, b: Any, out: Any, alpha: str, bet
         return
     sums = cx.fresh("sums")
     with cx.braces():
-        cx.line(f"{plan.sum} {sums}[{plan.fragment.registers}] = {{}};")
+        cx.line(f"{plan.fragment.alignment}{plan.sum} {sums}[{plan.fragment.registers}] = {{}};")
         cx.line(f"{call}(team.rank(), {sums}, {operands});")
         with cx.own_elements(plan.fragment, target) as index:
             value = f"tk::cast<{plan.sum}>({alpha}) * {sums}[{index.register}]"

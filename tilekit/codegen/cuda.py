@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tilekit.codegen.cpu import ENTRY, params_struct
 from tilekit.codegen.cuda_emitter import CudaEmitter
+from tilekit.codegen.gemm import units_of
 from tilekit.codegen.headers import whole
 from tilekit.codegen.refs import Site
 from tilekit.codegen.storage import Storage
@@ -36,7 +37,8 @@ def emit_cuda(fn: Function, storage: Storage, target: Target) -> tuple[str, list
         head, tail = _head_of_points(fn, target, emitter.kept), _tail_of_points(fn, target, emitter.kept, together)
     else:
         head, tail = _head(fn, target), _tail(fn, target, runs_points(fn, target))
-    return whole(fn.name, "\n".join([head, *emitter.lines, tail])), emitter.sites, emitter.arena
+    units = [f"TK_GEMM_UNIT({unit.name})  // {unit}\n" for unit in units_of(fn)]
+    return whole(fn.name, "\n".join([*units, head, *emitter.lines, tail])), emitter.sites, emitter.arena
 
 
 def _emitted(fn: Function, storage: Storage, target: Target, together: int) -> CudaEmitter:

@@ -64,7 +64,11 @@ class CudaEmitter(Emitter):
         super().declare_buffers()
         for buffer in dict.fromkeys(self.storage.buffers.values()):
             if buffer.layout is not None:
-                self.line(f"{cpp_type(buffer.type.dtype)} {self.buffer_name(buffer)}[{buffer.layout.registers}];")
+                self._declare_registers(cpp_type(buffer.type.dtype), self.buffer_name(buffer), buffer.layout)
+
+    def _declare_registers(self, element: str, name: str, layout: Layout) -> None:
+        aligned = layout.alignment if isinstance(layout, Fragment) else ""
+        self.line(f"{aligned}{element} {name}[{layout.registers}];")
 
     # Waiting.
 
@@ -226,7 +230,7 @@ class CudaEmitter(Emitter):
         saved, type = self.fresh("saved"), source.type
         place = Buffer(type, -1, source.layout)
         if source.layout is not None:
-            self.line(f"{source.element} {saved}[{source.layout.registers}];")
+            self._declare_registers(source.element, saved, source.layout)
         else:
             self.line(f"{source.element}* const {saved} = ({source.element}*)(arena + {end});")
         size = 0 if source.layout is not None else round_up(type.size * type.dtype.itemsize)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilekit.codegen.gemm_plan import Factor, Plan, Product, Situation, plan
+from tilekit.codegen.gemm_plan import Plan, plan
+from tilekit.codegen.gemm_product import Factor, Product, Situation
+from tilekit.codegen.gemm_units import Unit
 from tilekit.codegen.target import Target
 from tilekit.ir.core import Function, Op, walk
 from tilekit.ir.types import TileType, Type, bfloat16, float32
@@ -23,6 +25,12 @@ def product_of(op: Op) -> Product:
 def _tile(type: Type) -> TileType:
     assert isinstance(type, TileType)
     return type
+
+
+def units_of(fn: Function) -> tuple[Unit, ...]:
+    """What cuBLASDx computes of a function, each once, in order."""
+    plans = (op.attrs["plan"] for op in walk(fn.body) if "plan" in op.attrs)
+    return tuple(dict.fromkeys(plan.unit for plan in plans if plan.unit is not None))
 
 
 def plans_of(fn: Function, target: Target) -> tuple[Plan, ...]:

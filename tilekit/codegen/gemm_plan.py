@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tilekit.codegen.gemm_kinds import ROUNDED, Kind, kind_of
+from tilekit.codegen.gemm_product import Factor, Product, Situation, along_k
 from tilekit.codegen.gemm_tiles import (
     MOST_REGISTERS,
     WARP,
@@ -17,80 +18,18 @@ from tilekit.codegen.gemm_tiles import (
     shared_of_block,
     warps_of,
 )
+from tilekit.codegen.gemm_units import Unit, operand, serve
 from tilekit.codegen.layout import Fragment
-from tilekit.codegen.orders import PACK_BYTES, is_packed, order_of, why_unordered
-from tilekit.codegen.target import ArrayClass
+from tilekit.codegen.orders import is_packed, order_of, why_unordered
 from tilekit.errors import CompileError, Location
 from tilekit.ir.types import DType, TileType, bfloat16, float32, float64
-from tilekit.ir.views import ViewMap
 
 OLDEST_TENSOR_CORES = 80
 """The first architecture with asynchronous copies and the instructions that ``mma`` uses."""
-BACKENDS = ("mma", "scalar")
+BACKENDS = ("mma", "cublasdx", "scalar")
 """In the order in which ``"auto"`` tries them."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """The array that a loop loads a factor from."""
-
-    array: ArrayClass
-    axes: tuple[int, int]
-    """Of the array, along the factor's rows and columns."""
-    multiple: int = 0
-    """A number of elements that divides each offset of the tile along the array's unit axis; 0 if it is always zero."""
-
-
-@dataclass(frozen=True)
-class Factor:
-    """A factor of a product: a tile with two axes, and where a loop loads it, from where."""
-
-    dtype: DType
-    map: ViewMap
-    source: Source | None = None
-
-
-@dataclass(frozen=True)
-class Product:
-    """A product of an ``m`` x ``k`` and a ``k`` x ``n`` tile, added to a tile of dtype ``out``."""
-
-    a: Factor
-    b: Factor
-    out: DType
-    precision: str = "default"
-    joined: bool = False
-    """Of a loop: whether what iterations add follows each other along both factors without a gap."""
-
-    @property
-    def m(self) -> int:
-        return self.a.map.shape[0]
-
-    @property
-    def n(self) -> int:
-        return self.b.map.shape[1]
-
-    @property
-    def k(self) -> int:
-        return self.a.map.shape[1]
-
-    @property
-    def in_loop(self) -> bool:
-        return self.a.source is not None and self.b.source is not None
-
-
-@dataclass(frozen=True)
-class Situation:
-    """What else a plan depends on."""
-
-    arch: str = ""
-    """As in ``Target``; empty for the CPU."""
-    threads: int | None = None
-    """Of the block, where something else decides that."""
-    shared: int = 0
-    """Bytes of shared memory that the block needs for other things."""
-    gemm: str = "auto"
-    require: str | None = None
-    stages: int | None = None
+LENIENT = ("cublasdx", "scalar")
+"""What a product that cuBLASDx was asked for may be served by; all other backends serve, or it is an error."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +47,8 @@ class Plan:
     """Where a loop is served as a whole."""
     a: Reading | None = None
     b: Reading | None = None
+    unit: Unit | None = None
+    """What cuBLASDx computes, and the kernel is linked with."""
     tile_k: int = 0
     """Extent of the factors' tiles along the sum."""
     product: Product | None = None
@@ -139,6 +80,10 @@ class Plan:
     def fragment(self) -> Fragment:
         """How threads hold the sums."""
         assert self.warps is not None, self.backend
+        if self.unit is not None:
+            name = self.unit.name
+            cpp = f"tk::UnitLayout<{name}, {self.m}, {self.n}, {self.threads}>"
+            return Fragment(cpp, self.warps.threads, f"{name}::registers")
         return Fragment(self.warps.layout, self.warps.threads, self.warps.sums)
 
     @property
@@ -161,18 +106,22 @@ class Plan:
         """Elements along the sum that are multiplied at once, with padding."""
         if self.ring is not None or self.warps is None:
             return self.ring.depth if self.ring else 0
-        return round_up(self.tile_k, self.warps.kind.k)
+        return self.unit.k if self.unit else round_up(self.tile_k, self.warps.kind.k)
 
     @property
     def kind(self) -> str:
         """The C++ type of the kind of product."""
         assert self.warps is not None and self.a is not None, self.backend
+        if self.unit is not None:
+            return f"tk::UnitKind<{self.unit.name}, {self.sum}, {self.unit.k}>"
         return f"tk::{self.warps.kind.name.format(self.a.dtype.short)}"
 
     @property
     def operands(self) -> tuple[str, str]:
         """The C++ types of the factors."""
         assert self.warps is not None and self.a is not None and self.b is not None, self.backend
+        if self.unit is not None:
+            return operand(self.a, self.unit, True), operand(self.b, self.unit, False)
         k = self.ring.k if self.ring else self.tile_k
         left = self.a.operand(self.warps.m, self.warps.rows, self.depth, k)
         return left, self.b.operand(self.warps.n, self.warps.cols, self.depth, k)
@@ -181,14 +130,17 @@ class Plan:
     def feeds(self) -> tuple[str, str]:
         """The C++ types of what fills the ring."""
         assert self.ring is not None and self.warps is not None and self.a is not None and self.b is not None
-        ends = [f"{self.ring.k}, {self.warps.threads}, {str(factor.packed).lower()}>" for factor in (self.a, self.b)]
+        rounds = ", true" if self.unit and self.unit.precision == "TF32" else ""
+        ends = [
+            f"{self.ring.k}, {self.warps.threads}, {str(factor.packed).lower()}{rounds}>" for factor in (self.a, self.b)
+        ]
         left, right = self.operands
         return f"tk::Feed<{left}, {self.warps.m}, {ends[0]}", f"tk::Feed<{right}, {self.warps.n}, {ends[1]}"
 
     @property
     def ahead(self) -> bool:
         """Whether threads load registers ahead: not from one stage, nor where their sums leave too few."""
-        return bool(self.ring and self.ring.stages > 1 and self.warps and self.warps.ahead)
+        return bool(self.ring and self.ring.stages > 1 and self.warps and self.warps.ahead and self.unit is None)
 
     @property
     def registers(self) -> int:
@@ -198,11 +150,14 @@ class Plan:
     def __str__(self) -> str:
         a, b, out = (type.dtype.short for type in self.types) if self.types else ("", "", "")
         parts = [f"{self.m}x{self.n}x{self.k}, {a} x {b} -> {out}: {self.backend} ({self.reason})"]
-        if self.warps is not None:
+        if self.unit is not None:
+            parts.append(f"{self.unit.threads} threads")
+        elif self.warps is not None:
             rows, cols = self.warps.tile
             parts.append(
                 f"{self.warps.down} x {self.warps.right} warps of {rows} x {cols}, {self.warps.threads} threads"
             )
+        if self.warps is not None:
             parts.append(f"about {self.registers} registers")
         if self.ring is not None:
             parts.append(f"{self.ring.stages} stages of {self.ring.k} along k, {self.ring.bytes} bytes shared")
@@ -227,22 +182,24 @@ def plan(product: Product, situation: Situation) -> Plan:
 
     Example:
         >>> from tilekit.ir.types import float16
+        >>> from tilekit.ir.views import ViewMap
         >>> square = Factor(float16, ViewMap.identity((64, 64)))
         >>> print(plan(Product(square, square, float32), Situation("90a")))
         64x64x64, f16 x f16 -> f32: mma (mma.m16n8k16.f32.f16.f16.f32); 1 x 2 warps of 64 x 32, ...
     """
     assert product.out is not bfloat16, "bfloat16 cannot accumulate"
-    demanded = situation.require or (situation.gemm if situation.gemm == "mma" else None)
+    strict = situation.gemm not in ("auto", *LENIENT)
+    demanded = situation.require or (situation.gemm if strict else None)
+    allowed = {"auto": BACKENDS, "cublasdx": LENIENT}.get(situation.gemm, (situation.gemm,))
     passed: list[tuple[str, str]] = []
-    allowed = next((only for only in (situation.gemm, demanded) if only in BACKENDS), None)
-    for backend in BACKENDS if allowed is None else (allowed,):
-        found = _mma(product, situation) if backend == "mma" else _scalar(product, situation)
+    for backend in allowed:
+        if backend not in BACKENDS or demanded not in (None, backend):
+            continue
+        found = _SERVE[backend](product, situation)
         if isinstance(found, Plan):
-            if demanded not in (None, found.backend):
-                break
             return replace(found, passed_over=tuple(passed), product=product)
         passed.append((backend, found))
-    missing = f"'{situation.gemm}' was asked for" if demanded in BACKENDS else "this version does not have it"
+    missing = f"{situation.gemm!r} was asked for" if demanded in BACKENDS else "this version does not have it"
     why = dict(passed).get(demanded or "", missing)
     raise CompileError(f"tile_matmul(): {demanded!r} is required, but cannot serve: {why}")
 
@@ -278,23 +235,26 @@ def _mma(product: Product, situation: Situation) -> Plan | str:
         a = _in_memory(a, product.a, 1, product.m == warps.rows, kind)
         b = _in_memory(b, product.b, 0, product.n == warps.cols, kind)
     dtype = product.a.dtype.short if kind.item is None else ""
-    return Plan("mma", kind.instruction.format(dtype), (), None, warps, ring, a, b, product.k)
+    return Plan("mma", kind.instruction.format(dtype), (), None, warps, ring, a, b, None, product.k)
+
+
+def _cublasdx(product: Product, situation: Situation) -> Plan | str:
+    """The plan of ``cublasdx``, or why it cannot serve."""
+    found = serve(product, situation)
+    if isinstance(found, str):
+        return found
+    reason = f"cuBLASDx, {found.unit.precision} in {found.unit.sums}"
+    lost = found.lost_precision
+    return Plan("cublasdx", reason, (), lost, found.warps, found.ring, found.a, found.b, found.unit, product.k)
+
+
+_SERVE = {"mma": _mma, "cublasdx": _cublasdx, "scalar": _scalar}
 
 
 def _reading(kind: Kind, factor: Factor, k_axis: int) -> Reading:
     """How a factor that a loop loads is read; ``k_axis`` is its axis along the sum."""
-    source = factor.source
-    if source is None:
-        order = order_of(factor.map)
-        return Reading(factor.dtype, order is not None and order.unit == k_axis, "")
-    unit = source.axes.index(source.array.unit_axis) if source.array.unit_axis in source.axes else 1
-    k_major = unit == k_axis
-    packed = (
-        source.array.unit_axis in source.axes
-        and source.array.aligned
-        and source.multiple * factor.dtype.itemsize % PACK_BYTES == 0
-    )
-    return Reading(factor.dtype, k_major, _access(kind, factor.dtype, k_major), packed)
+    k_major, packed = along_k(factor, k_axis)
+    return Reading(factor.dtype, k_major, _access(kind, factor.dtype, k_major) if factor.source else "", packed)
 
 
 def _access(kind: Kind, dtype: DType, k_major: bool) -> str:
@@ -330,6 +290,7 @@ def scalar_warning(chosen: Plan, name: str, product: Product) -> str | None:
 
     Example:
         >>> from tilekit.ir.types import float16
+        >>> from tilekit.ir.views import ViewMap
         >>> square = Factor(float16, ViewMap.identity((64, 64)))
         >>> product = Product(square, square, float32)
         >>> print(scalar_warning(plan(product, Situation("75")), "tile_matmul()", product))
@@ -342,7 +303,7 @@ def scalar_warning(chosen: Plan, name: str, product: Product) -> str | None:
         f"{operand}, a {'x'.join(map(str, f.map.shape))}x{f.dtype.short} tile of strides {f.map.strides},"
         for operand, f in tiles
     )
-    why = "; ".join(reason for _, reason in chosen.passed_over)
+    why = "; ".join(dict.fromkeys(reason for _, reason in chosen.passed_over))
     return f"{name}: the product of {shown} is computed without tensor cores: {why}"
 
 
@@ -351,6 +312,7 @@ def unordered(product: Product) -> dict[str, str]:
 
     Example:
         >>> from tilekit.ir.types import float16
+        >>> from tilekit.ir.views import ViewMap
         >>> row = Factor(float16, ViewMap((64, 64), (0, 1)))
         >>> unordered(Product(row, row, float32))["a"]
         'its strides (0, 1) repeat elements (a broadcast)'

@@ -41,8 +41,13 @@ class Fragment:
     cpp: str
     """A layout of ``native/layouts.h``."""
     threads: int
-    registers: int
-    """Elements that a thread holds."""
+    registers: int | str
+    """Elements that a thread holds; a C++ constant where only the compiler knows."""
+
+    @property
+    def alignment(self) -> str:
+        """What comes before the declaration of the registers."""
+        return "" if isinstance(self.registers, int) else "alignas(16) "
 
     @property
     def is_grid(self) -> bool:

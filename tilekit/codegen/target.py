@@ -40,6 +40,8 @@ class Target:
     """Threads that run a block; 1 on the CPU."""
     arrays: Mapping[str, ArrayClass] = field(default_factory=dict)
     """The class of each array parameter; on the CPU none is known."""
+    no_mathdx: str = "cuBLASDx is not installed"
+    """Why cuBLASDx cannot be used; empty where it can."""
 
     @property
     def is_cpu(self) -> bool:

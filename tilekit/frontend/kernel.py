@@ -164,9 +164,10 @@ def kernel(f: Callable[..., Any] | None = None, **options: Any) -> Kernel | Call
     Args:
         f: The function: every parameter annotated with an array type or a number type.
         options: Warp's keywords. ``name`` renames the kernel, ``module_options`` may hold ``max_unroll``,
-            ``enable_backward`` and ``fast_math``; ``launch_bounds``, ``cuda_max_registers``,
-            ``enable_cuda_smem_spilling``, ``cluster_dim``, ``module``, ``entry_point_abi`` and ``grid_stride`` are
-            accepted and have no meaning on the CPU.
+            ``enable_backward``, ``fast_math``, and for products on GPUs ``gemm``, ``require_gemm`` and
+            ``enable_mathdx_gemm``; ``launch_bounds``, ``cuda_max_registers``, ``enable_cuda_smem_spilling``,
+            ``cluster_dim``, ``module``, ``entry_point_abi`` and ``grid_stride`` are accepted and have no meaning on
+            the CPU.
 
     Raises:
         KernelTypeError: an unknown keyword, or a parameter without annotation.

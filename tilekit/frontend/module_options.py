@@ -33,7 +33,8 @@ def set_module_options(options: Mapping[str, Any], module: ModuleType | None = N
     """Set options for all kernels of a module, as Warp does; a kernel's own ``module_options`` go before them.
 
     Args:
-        options: ``max_unroll``, ``enable_backward``, ``fast_math``; Warp's others are accepted without meaning.
+        options: ``max_unroll``, ``enable_backward``, ``fast_math``, and for products on GPUs ``gemm``, ``require_gemm``
+            and ``enable_mathdx_gemm``; Warp's others are accepted without meaning.
         module: The module; the calling one where it is left out.
 
     Example:

@@ -67,10 +67,9 @@ template <class S> TK_FN S other_lane(S x, int distance)
     else return __shfl_xor_sync(~0u, x, distance);
 }
 
-// The elements under the tile = f(value, row, col) of each register; elements outside the array are dropped. Packed says
-// of the array what it says in Feed; neighbours of a row then go out together.
+// store_fragment of a layout whose threads hold the same columns of each of their rows.
 template <class L, int RowAxis, int ColAxis, bool Packed, class T, class S, int ND, class F>
-TK_FN void store_fragment(int rank, const S* r, const Array<T, ND>& a, const i64 (&offset)[ND], const F& f)
+TK_FN void store_rows(int rank, const S* r, const Array<T, ND>& a, const i64 (&offset)[ND], const F& f)
 {
     constexpr int run = Packed ? (L::run * (int)sizeof(T) <= 16 ? L::run : 2) : 1, bytes = run * (int)sizeof(T);
     const Plane p = plane<L::M, L::N, RowAxis, ColAxis>(a, offset);
@@ -132,6 +131,40 @@ TK_FN void store_columns(int rank, const S* r, const Array<T, ND>& a, const i64 
                 if (ok && !whole && is_inside(p.rows, row + j)) global_pointer<T>(to)[j] = out[j];
         }
     }
+}
+// The same of a layout that only a unit knows: two registers go out together where they turn out to be neighbours.
+template <class L, int RowAxis, int ColAxis, bool Packed, class T, class S, int ND, class F>
+TK_FN void store_elements(int rank, const S* r, const Array<T, ND>& a, const i64 (&offset)[ND], const F& f)
+{
+    constexpr int run = Packed && L::registers % 2 == 0 ? 2 : 1, bytes = run * (int)sizeof(T);
+    const Plane p = plane<L::M, L::N, RowAxis, ColAxis>(a, offset);
+    TK_UNROLL
+    for (int i = 0; i < L::registers; i += run) {
+        const int row = L::row(rank, i), col = L::col(rank, i);
+        if constexpr (run == 2) {
+            const bool pair = L::row(rank, i + 1) == row && L::col(rank, i + 1) == col + 1 && col % 2 == 0;
+            if (pair && is_held<L>(rank, i) && is_held<L>(rank, i + 1) && is_inside(p.rows, row) &&
+                is_inside(p.cols, col) && is_inside(p.cols, col + 1)) {
+                const T out[] = {f(r[i], row, col), f(r[i + 1], row, col + 1)};
+                put(global_pointer<Pack<bytes>>(address(p, row, col)), pack<bytes>(out));
+                continue;
+            }
+        }
+        TK_UNROLL
+        for (int j = i; j < i + run; ++j) {
+            const int row = L::row(rank, j), col = L::col(rank, j);
+            if (is_held<L>(rank, j) && is_inside(p.rows, row) && is_inside(p.cols, col))
+                *global_pointer<T>(address(p, row, col)) = f(r[j], row, col);
+        }
+    }
+}
+// The elements under the tile = f(value, row, col) of each register; elements outside the array are dropped. Packed says
+// of the array what it says in Feed; neighbours of a row then go out together.
+template <class L, int RowAxis, int ColAxis, bool Packed, class T, class S, int ND, class F>
+TK_FN void store_fragment(int rank, const S* r, const Array<T, ND>& a, const i64 (&offset)[ND], const F& f)
+{
+    if constexpr (is_unit_layout<L>) store_elements<L, RowAxis, ColAxis, Packed>(rank, r, a, offset, f);
+    else store_rows<L, RowAxis, ColAxis, Packed>(rank, r, a, offset, f);
 }
 template <class T> struct Rounded {
     template <class S> TK_METHOD T operator()(S value, int, int) const { return cast<T>(value); }

@@ -59,10 +59,14 @@ template <int M_, int N_, int WarpsM_, int WarpsN_, int TM_, int TN_, int LanesM
     static TK_METHOD int col(int rank, int i) { return first_col(rank) + right(i % TN); }
 };
 
+// Whether only a unit of mathdx.h knows which elements a thread holds.
+template <class L> constexpr bool is_unit_layout = false;
+
 // Whether a register holds an element of the tile; known to the compiler where the layout has no more than the tile.
 template <class L> TK_FN bool is_held(int rank, int i)
 {
-    return (L::rows == L::M || L::row(rank, i) < L::M) && (L::cols == L::N || L::col(rank, i) < L::N);
+    if constexpr (is_unit_layout<L>) return L::held(i);
+    else return (L::rows == L::M || L::row(rank, i) < L::M) && (L::cols == L::N || L::col(rank, i) < L::N);
 }
 
 }  // namespace tk

@@ -110,12 +110,6 @@ TK_FN void load_b(typename Kind::Register (&r)[L::atoms_n][2], const Op& from, i
     }
 }
 
-// A number whose bits above the 13 lowest are x's nearest tf32; NaN, infinities and what would round to one stay.
-constexpr f32 kLargeTf32 = 0x1.ffep127f;
-TK_FN u32 round_tf32(u32 x)
-{
-    return fabsf(bit_cast<f32>(x)) < kLargeTf32 ? x + 0x1000u : x;
-}
 // x as its nearest tf32 and the nearest tf32 of the rest.
 TK_FN void split_tf32(u32 x, u32& high, u32& low)
 {
@@ -216,6 +210,9 @@ template <class L, class S> TK_FN void add_sums(S* sums, const S* part)
     for (int i = 0; i < L::registers; ++i) sums[i] = sums[i] + part[i];
 }
 
+// Whether a unit of mathdx.h computes a kind of product.
+template <class Kind> constexpr bool is_unit_kind = false;
+
 // The sum of a product and what was there before, of which a factor of zero leaves nothing: also not a NaN.
 template <class S, class B, class O> TK_FN S plus_scaled(S product, B beta, O old)
 {
@@ -230,7 +227,10 @@ struct Nothing { TK_METHOD void operator()() const {} };
 template <class Kind, class L, int Depth, class A, class B, class F = Nothing>
 TK_FN void multiply(int rank, typename Kind::Sum* sums, const A& a, const B& b, const F& meanwhile = Nothing())
 {
-    if constexpr (is_same<Kind, Fma32>::value) {
+    if constexpr (is_unit_kind<Kind>) {
+        meanwhile();
+        Kind::Unit::execute(a.tensor(), b.tensor(), sums);
+    } else if constexpr (is_same<Kind, Fma32>::value) {
         meanwhile();
         multiply_fma<L, Depth>(rank, sums, a, b);
     } else {

@@ -99,7 +99,7 @@ TK_FN void multiply_ring(TM team, typename Kind::Sum* sums, void* memory, const 
     ring.template begin<K>(rank);
     const int steps = ring.steps;
     // Rolled it is less code; but tf32's products, which need every register where they are not loaded ahead, then spill.
-    TK_UNROLL_BY((Ahead || is_same<Kind, Fma32>::value || sizeof(typename Kind::Sum) == 8 ? 1 : Stages))
+    TK_UNROLL_BY((Ahead || is_unit_kind<Kind> || is_same<Kind, Fma32>::value || sizeof(typename Kind::Sum) == 8 ? 1 : Stages))
     for (int s = 0; s < Stages - 1; ++s) ring.template copy<K>(rank);
     if constexpr (Ahead) {
         Factors<Kind, L> now;

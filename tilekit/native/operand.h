@@ -8,6 +8,13 @@
 #ifdef TK_CUDA
 namespace tk {
 
+// A number whose bits above the 13 lowest are x's nearest tf32; NaN, infinities and what would round to one stay.
+constexpr f32 kLargeTf32 = 0x1.ffep127f;
+TK_FN u32 round_tf32(u32 x)
+{
+    return fabsf(bit_cast<f32>(x)) < kLargeTf32 ? x + 0x1000u : x;
+}
+
 // A factor of X x K elements in shared memory whose rows run along k (KMajor) or along x, `Length` elements apart (0: as
 // many as a row has), which are whole multiples of 16 bytes. X and K are whole blocks of what reads it; what is beyond
 // the product's own extents is zero along k and anything along x.

@@ -72,6 +72,11 @@ TK_FN void read_shared(u32 from, f32& a, f32& b, f32& c, f32& d)
 {
     asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "r"(from));
 }
+TK_FN void write_shared(u32 to, u32 x) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(x) : "memory"); }
+TK_FN void write_shared(u32 to, u32 a, u32 b, u32 c, u32 d)
+{
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
 TK_FN void write_shared(u32 to, u16 x) { asm volatile("st.shared.u16 [%0], %1;" ::"r"(to), "h"(x) : "memory"); }
 
 // sum += a * b for a of 16 x 8 (16 bits: 16 x 16) and b of 8 x 8 (16 x 8) elements, dealt to the lanes as PTX says.

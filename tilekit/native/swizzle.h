@@ -12,6 +12,7 @@ template <int Unit, int Shift, int Pitch> struct Swizzle {
     static_assert(Pitch % Unit == 0, "rows must be whole units");
     static constexpr int units = Pitch / Unit, banks = 128 / Unit;
     static constexpr int mixed = units % 8 == 0 && banks == 8 ? 8 : units % 4 == 0 ? 4 : units % 2 == 0 ? 2 : 1;
+    static constexpr bool known = true;  // turn and further say how places differ
     // How many rows there are until the exchange repeats.
     static constexpr int period = mixed == 1 ? 1 : banks << Shift;
     static TK_METHOD constexpr int exchange(int row) { return (row >> Shift) / (banks / mixed) & (mixed - 1); }
@@ -37,6 +38,7 @@ enum Access {
     kDense,      // as one of these, but rows lie one behind the other
 };
 template <int Pitch> struct InOrder {
+    static constexpr bool known = true;
     static constexpr int period = 1;
     static TK_METHOD constexpr int offset(int row, int byte) { return row * Pitch + byte; }
     static TK_METHOD constexpr int turn(int, int) { return 0; }

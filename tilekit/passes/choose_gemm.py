@@ -11,8 +11,10 @@ from tilekit.builtins.gemm_loop import Iteration, Walk, gemm_loop
 from tilekit.builtins.matmul import gemm_tiles
 from tilekit.codegen.architectures import shared_limit
 from tilekit.codegen.gemm import product_of
-from tilekit.codegen.gemm_plan import OLDEST_TENSOR_CORES, Plan, Product, Situation, Source, plan
+from tilekit.codegen.gemm_plan import Plan, plan
+from tilekit.codegen.gemm_product import Product, Situation, Source
 from tilekit.codegen.gemm_tiles import architecture
+from tilekit.codegen.gemm_units import OLDEST_COPIES
 from tilekit.codegen.orders import PACK_BYTES
 from tilekit.codegen.target import ArrayClass, Target
 from tilekit.config import config
@@ -58,7 +60,7 @@ def choose_gemm(fn: Function, target: Target, shared: int = 0) -> Function:
 
 def prepare_products(fn: Function, target: Target) -> Function:
     """The function with the products that are written out as loops, where tensor cores may serve them."""
-    if config.gemm == "scalar" or architecture(target.arch) < OLDEST_TENSOR_CORES:
+    if config.gemm == "scalar" or architecture(target.arch) < OLDEST_COPIES:
         return fn
     return roll_products(fn)
 
@@ -81,6 +83,8 @@ class _Chooser:
 
     def loop_plans(self) -> dict[Op, Plan]:
         """The plan of each product that a loop accumulates and does nothing else."""
+        if architecture(self.target.arch) < OLDEST_COPIES:
+            return {}
         loops = (loop for loop in found.find_gemm_loops(self.fn) if loop.whole)
         return {product.op: self._plan(loop.loop, product) for loop in loops for product in loop.products}
 
@@ -96,7 +100,7 @@ class _Chooser:
         for op in walk(self.fn.body):
             if op.builtin.contraction and op not in inside:
                 alone = self._alone(op, plans.get(op))
-                builtin = gemm_tiles if alone.backend == "mma" else op.builtin
+                builtin = gemm_tiles if alone.warps is not None else op.builtin
                 replaced[op] = (op.with_(builtin=builtin, attrs={**op.attrs, "plan": alone}),)
         return replaced
 
@@ -123,7 +127,8 @@ class _Chooser:
 
     def _situation(self) -> Situation:
         threads = self.target.threads or None
-        return Situation(self.target.arch, threads, self.shared, config.gemm, config.require_gemm)
+        no_mathdx = self.target.no_mathdx if config.enable_mathdx_gemm else "the option enable_mathdx_gemm is off"
+        return Situation(self.target.arch, threads, self.shared, config.gemm, config.require_gemm, no_mathdx=no_mathdx)
 
     def _plan(self, loop: Op, product: found.Product) -> Plan:
         op = product.op

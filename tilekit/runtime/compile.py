@@ -10,8 +10,8 @@ from tilekit.errors import KernelTypeError, KernelValueError
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.operands import describe
 from tilekit.runtime.cuda import nvrtc
-from tilekit.runtime.cuda.build import in_parallel
 from tilekit.runtime.launch import block_dim_of, dims_of
+from tilekit.runtime.parallel import in_parallel
 from tilekit.runtime.spec import class_of, state
 
 if TYPE_CHECKING:

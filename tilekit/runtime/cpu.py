@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from tilekit.codegen.cpu import ENTRY, emit_cpu
+from tilekit.codegen.gemm import units_of
+from tilekit.codegen.gemm_units import Unit
 from tilekit.codegen.refs import Site
 from tilekit.codegen.storage import ALIGNMENT, Storage, round_up
 from tilekit.codegen.target import Target
@@ -70,6 +72,11 @@ class Generated:
     """Threads that run a block."""
     together: int = 1
     """Points that a thread runs in a launch with many."""
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """What its code is linked with."""
+        return units_of(self.function)
 
 
 def generate(function: Function, target: Target, observe: Observer = lambda name, fn: None) -> Generated:

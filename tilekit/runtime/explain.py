@@ -86,7 +86,8 @@ def _tiles(compiled: Compiled) -> list[str]:
 
 def _place(place: Placed, compiled: Compiled) -> str:
     if place.layout is not None:
-        return f"registers, {_count(place.layout.registers, 'element')} a thread"
+        held = place.layout.registers
+        return f"registers, {_count(held, 'element')} a thread" if isinstance(held, int) else "registers, by cuBLASDx"
     return "memory" if compiled.device == "cpu" else f"shared memory at {place.buffer.offset}"
 
 

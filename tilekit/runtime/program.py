@@ -159,8 +159,8 @@ class Compiled:
                 f"kernel {self.kernel.key!r} was compiled for the CPU: it has a library, no cubin; leave out "
                 "device='cpu', or give arch=90"
             )
-        found, folder = build.build(self.source, self.generated.function.name, self.target, self.kernel.options)
-        return found, folder
+        made, options = self.generated, self.kernel.options
+        return build.build(self.source, made.function.name, self.target, options, made.units)
 
     @property
     def cubin(self) -> bytes:
@@ -269,7 +269,7 @@ def compile_kernel(
     else:
         classes, assumptions = _classes(function, arrays or {})
         target = cuda.cuda_target(form, arch_name(arch), classes)
-        generated = cuda.generate(function, target, observe)
+        generated = cuda.generate(function, target, observe, kernel.options)
         target = replace(target, threads=generated.threads)
     plans = plans_of(generated.function, target)
     program = Program.of(generated.function)

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ from tilekit.errors import CompileError, DeviceError
 from tilekit.runtime import cache
 from tilekit.runtime.cuda import build, nvrtc
 from tilekit.runtime.cuda.nvrtc import Cubin
+from tilekit.runtime.parallel import in_parallel
 from tilekit.runtime.process import TimedOutError
 
 SOURCE = """
@@ -163,37 +163,12 @@ def test_a_time_limit() -> None:
         assert time.monotonic() - began < 10
 
 
-def test_jobs_run_at_once_and_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "allowed_cpus", lambda: 2)
-    meeting = threading.Barrier(2, timeout=20)
-
-    def job(number: int) -> int:
-        meeting.wait()
-        return number
-
-    assert build.in_parallel([lambda n=number: job(n) for number in range(4)]) == [0, 1, 2, 3]
-    assert build.in_parallel([]) == []
-
-
-def test_the_first_job_that_fails_is_raised() -> None:
-    done: list[int] = []
-
-    def job(number: int) -> None:
-        if number in (1, 2):
-            raise ValueError(number)
-        done.append(number)
-
-    with pytest.raises(ValueError, match="1"):
-        build.in_parallel([lambda n=number: job(n) for number in range(5)])
-    assert sorted(done) == [0, 3, 4]
-
-
 @needs_nvrtc
 def test_threads_that_want_one_kernel_compile_it_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[Any] = []
     real = nvrtc.compile_cubin
     monkeypatch.setattr(nvrtc, "compile_cubin", lambda *given: (compiled.append(given), real(*given))[1])
-    found = build.in_parallel([lambda: build.build(SOURCE, "scale", target(), {})[0] for _ in range(16)])
+    found = in_parallel([lambda: build.build(SOURCE, "scale", target(), {})[0] for _ in range(16)])
     assert len(compiled) == 1 and all(cubin == found[0] for cubin in found)
 
 

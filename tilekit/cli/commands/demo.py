@@ -105,7 +105,7 @@ def _compile_for(gpu: nvidia.Gpu) -> tuple[str, Path]:
     began = time.perf_counter()
     target = generate.cuda_target(form, nvrtc.arch_of(gpu.capability), {})
     found = generate.generate(kernel.trace(kernel.default_types(), form), target)
-    _, folder = build.build(found.source, kernel.key, target, kernel.options)
+    _, folder = build.build(found.source, kernel.key, target, kernel.options, found.units)
     return _timed(began, folder / "kernel.cubin"), folder / "kernel.cu"
 
 

@@ -24,7 +24,7 @@ NEEDED_FOR = {
     "": "always needed",
     "cpu": "compiling kernels where the system has no C++ compiler",
     "cuda": "compiling kernels for GPUs",
-    "mathdx": "matrix products by cuBLASDx on GPUs, in a later release; proprietary",
+    "mathdx": "matrix products by cuBLASDx on GPUs; proprietary",
     "torch": "launching kernels on PyTorch tensors",
     "examples": "python -m tilekit.examples.digits",
     "test": "running the tests",

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import contextvars
-import functools
 import hashlib
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from tilekit.codegen.gemm_units import Unit
 from tilekit.codegen.target import Target
 from tilekit.config import config
 from tilekit.runtime import cache as disk
-from tilekit.runtime.cpus import allowed_cpus
-from tilekit.runtime.cuda import nvrtc
+from tilekit.runtime.cuda import link, nvrtc
 from tilekit.runtime.cuda.nvrtc import Cubin
 from tilekit.runtime.keys import DIGITS, key_of
+from tilekit.runtime.mathdx.units import key_of_unit, make_units
 from tilekit.runtime.progress import progress
 from tilekit.runtime.why import reason
 
-T = TypeVar("T")
 KIND = "cuda"
 CUBIN = "kernel.cubin"
 NATIVE = Path(__file__).parents[2] / "native"
@@ -60,7 +57,9 @@ def options_of(target: Target, options: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def build(source: str, name: str, target: Target, options: Mapping[str, Any]) -> tuple[Cubin, Path]:
+def build(
+    source: str, name: str, target: Target, options: Mapping[str, Any], units: Sequence[Unit] = ()
+) -> tuple[Cubin, Path]:
     """The cubin of emitted code, from the cache or the compiler, and the folder where it and its source lie.
 
     Args:
@@ -68,14 +67,23 @@ def build(source: str, name: str, target: Target, options: Mapping[str, Any]) ->
         name: The kernel's name.
         target: What it was emitted for.
         options: The kernel's own.
+        units: What it is linked with.
 
     Raises:
-        CompileError: NVRTC refused the code, or knows no such architecture.
-        MissingPackageError: NVRTC is not installed.
+        CompileError: NVRTC, nvJitLink or MathDx refused the code, or knows no such architecture.
+        MissingPackageError: NVRTC is not installed, or what ``units`` need is not.
     """
     given = options_of(target, options)
     version = nvrtc.version()
-    key = key_of(source=source, headers=_header_digest(), options=given, nvrtc=version, tilekit=disk.tilekit_version())
+    linked = (link.version(), tuple(map(key_of_unit, units))) if units else None
+    key = key_of(
+        source=source,
+        headers=_header_digest(),
+        options=given,
+        nvrtc=version,
+        tilekit=disk.tilekit_version(),
+        linked=linked,
+    )
     describe = {
         "kernel": name,
         "compiler": "NVRTC {}.{}".format(*version),
@@ -89,7 +97,7 @@ def build(source: str, name: str, target: Target, options: Mapping[str, Any]) ->
         (folder / "kernel.cu").write_text(source, encoding="utf-8")
         what = "compiling kernel {!r} for sm_{} with NVRTC {}.{}".format(name, target.arch, *version)
         with progress(what, lambda: reason(KIND, describe)):
-            found = nvrtc.compile_cubin(source, name, headers(), given)
+            found = _linked(source, name, given, units) if units else _compiled(source, name, given)
         (folder / CUBIN).write_bytes(found.code)
         (folder / "ptxas.txt").write_text(found.log, encoding="utf-8")
 
@@ -98,35 +106,15 @@ def build(source: str, name: str, target: Target, options: Mapping[str, Any]) ->
     return Cubin(code, log), folder
 
 
-def in_parallel(jobs: Sequence[Callable[[], T]]) -> list[T]:
-    """The results of jobs that compile, run on as many threads as there are CPUs, in order.
+def _compiled(source: str, name: str, given: Sequence[str]) -> Cubin:
+    return nvrtc.compile_cubin(source, name, headers(), given)
 
-    The first error, in the order of the jobs, is raised once all are done.
-    """
-    results: list[Any] = [None] * len(jobs)
-    errors: dict[int, BaseException] = {}
-    waiting = iter(list(enumerate(jobs)))
-    lock = threading.Lock()
 
-    def work() -> None:
-        while True:
-            with lock:
-                number, job = next(waiting, (-1, None))
-            if job is None:
-                return
-            try:
-                results[number] = job()
-            except BaseException as error:
-                errors[number] = error
-
-    # In the options in force here, which are those of a context.
-    works = [functools.partial(contextvars.copy_context().run, work) for _ in range(min(len(jobs), allowed_cpus()))]
-    threads = [threading.Thread(target=run, daemon=True) for run in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        while thread.is_alive():
-            thread.join(0.1)  # a join without limit would answer Ctrl-C on some systems only
-    if errors:
-        raise errors[min(errors)]
-    return results
+def _linked(source: str, name: str, given: Sequence[str], units: Sequence[Unit]) -> Cubin:
+    """The cubin of a kernel with the units that it uses."""
+    ready = make_units(units)
+    told = [option for option in given if not option.startswith(("--ptxas-options", "--maxrregcount"))]
+    told += [option for unit in ready for option in unit.options]
+    kernel = nvrtc.compile_for_linking(source, name, headers(), told)
+    parts = {name: kernel, **{each.unit.name: each.code for each in ready}}
+    return link.link(parts, name, link.options_of(given))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from tilekit.codegen.architectures import shared_limit
 from tilekit.codegen.cuda import emit_cuda, points_together
@@ -16,6 +17,7 @@ from tilekit.passes.choose_block import choose_block
 from tilekit.passes.uniformity import runs_lanes
 from tilekit.runtime.cpu import Generated
 from tilekit.runtime.dump import Dump
+from tilekit.runtime.mathdx import providers
 
 
 def cuda_target(form: LaunchForm, arch: str, arrays: Mapping[str, ArrayClass]) -> Target:
@@ -24,15 +26,32 @@ def cuda_target(form: LaunchForm, arch: str, arrays: Mapping[str, ArrayClass]) -
     Bounds are checked with the option ``checked`` only: a GPU has no way to stop at the first fault cheaply.
     """
     options = (config.checked, config.checked, config.line_directives)
-    return Target("cuda", arch, form.block_dim or 1, form.tiled, form.ndim or 1, *options, arrays=arrays)
+    fixed = ("cuda", arch, form.block_dim or 1, form.tiled, form.ndim or 1)
+    return Target(*fixed, *options, arrays=arrays, no_mathdx=providers.why_missing())
 
 
-def generate(function: Function, target: Target, observe: Observer = lambda name, fn: None) -> Generated:
-    """Run the passes and emit CUDA C++; ``observe`` sees the function after each pass.
+OF_PRODUCTS = ("gemm", "require_gemm", "enable_mathdx_gemm")
+"""What a kernel's or module's own options may say of its products."""
+
+
+def generate(
+    function: Function,
+    target: Target,
+    observe: Observer = lambda name, fn: None,
+    options: Mapping[str, Any] | None = None,
+) -> Generated:
+    """Run the passes and emit CUDA C++, under a kernel's own options; ``observe`` sees the function after each pass.
 
     Raises:
+        CompileError: the options demand code that cannot serve a product.
         KernelValueError: its tiles need more shared memory than the architecture has.
     """
+    own = (options or {}).get("module_options") or {}
+    with config.scoped(**{name: own[name] for name in OF_PRODUCTS if own.get(name) is not None}):
+        return _generate(function, target, observe)
+
+
+def _generate(function: Function, target: Target, observe: Observer) -> Generated:
     dump = Dump(function.name)
 
     def seen(name: str, fn: Function) -> None:

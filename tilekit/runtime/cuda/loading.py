@@ -35,6 +35,6 @@ def compile_cuda(
     device = device_of(int(where.partition(":")[2]))
     nvrtc.check_driver(device.driver.number("cuDriverGetVersion"))
     target = cuda_target(form, nvrtc.arch_of(device.capability), arrays)
-    generated = generate(function, target)
-    cubin, _ = build(generated.source, function.name, target, options)
+    generated = generate(function, target, options=options)
+    cubin, _ = build(generated.source, function.name, target, options, generated.units)
     return CudaKernel(generated, cubin, target, device)

@@ -155,17 +155,43 @@ def compile_cubin(source: str, name: str, headers: Mapping[str, str], options: S
         CompileError: NVRTC refused the code; the message has its log. Or it took longer than ``compile_timeout``.
         MissingPackageError: NVRTC is not installed.
     """
+    return _compile(source, name, headers, options, "CUBIN")[0]
+
+
+def compile_for_linking(source: str, name: str, headers: Mapping[str, str], options: Sequence[str]) -> bytes:
+    """The same, to LTO IR, of which nvJitLink makes machine code."""
+    return compile_with_names(source, name, headers, options, ())[0]
+
+
+def compile_with_names(
+    source: str, name: str, headers: Mapping[str, str], options: Sequence[str], asked: Sequence[str]
+) -> tuple[bytes, list[str]]:
+    """The same, with the mangled names of what is asked for as C++ spells it, such as instances of templates."""
+    made, names = _compile(source, name, headers, [*options, "-dlto"], "LTOIR", asked)
+    return made.code, names
+
+
+_Compiled = tuple[Cubin, list[str]]
+
+
+def _compile(
+    source: str, name: str, headers: Mapping[str, str], options: Sequence[str], form: str, asked: Sequence[str] = ()
+) -> _Compiled:
     _bindings()  # not on the thread: the first import of a package belongs to who waits for it
-    return on_thread(lambda: _compile(source, name, headers, options), f"NVRTC, compiling {name!r},")
+    return on_thread(lambda: _compile_now(source, name, headers, options, form, asked), f"NVRTC, compiling {name!r},")
 
 
-def _compile(source: str, name: str, headers: Mapping[str, str], options: Sequence[str]) -> Cubin:
+def _compile_now(
+    source: str, name: str, headers: Mapping[str, str], options: Sequence[str], form: str, asked: Sequence[str]
+) -> _Compiled:
     nvrtc = _bindings()
     names, texts = [key.encode() for key in headers], [text.encode() for text in headers.values()]
     label = re.sub(r"[^\w.-]+", "_", name) + ".cu"
     created = nvrtc.nvrtcCreateProgram(source.encode(), label.encode(), len(names), texts, names)
     program = _checked(nvrtc, created)
     try:
+        for each in asked:
+            _checked(nvrtc, nvrtc.nvrtcAddNameExpression(program, each.encode()))
         given = [option.encode() for option in options]
         status = nvrtc.nvrtcCompileProgram(program, len(given), given)[0]
         size = _checked(nvrtc, nvrtc.nvrtcGetProgramLogSize(program))
@@ -174,9 +200,10 @@ def _compile(source: str, name: str, headers: Mapping[str, str], options: Sequen
         text = log.rstrip(b"\0 \n").decode("utf-8", "replace")
         if int(status) != 0:
             raise _refused(nvrtc, name, options, status, text)
-        code = bytes(_checked(nvrtc, nvrtc.nvrtcGetCUBINSize(program)))
-        _checked(nvrtc, nvrtc.nvrtcGetCUBIN(program, code))
-        return Cubin(code, text)
+        code = bytes(_checked(nvrtc, getattr(nvrtc, f"nvrtcGet{form}Size")(program)))
+        _checked(nvrtc, getattr(nvrtc, f"nvrtcGet{form}")(program, code))
+        mangled = [_checked(nvrtc, nvrtc.nvrtcGetLoweredName(program, each.encode())).decode() for each in asked]
+        return Cubin(code, text), mangled
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

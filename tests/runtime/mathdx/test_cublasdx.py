@@ -1,0 +1,123 @@
+"""Kernels linked with real units of cuBLASDx: tensor cores are used, sums stay in registers. No GPU is needed.
+
+MathDx is proprietary, so the extra ``test`` does not bring it: these run where it is installed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tilekit as tk
+from tests.native.mma_source import counted, instructions, main_loop, needs_nvdisasm
+from tests.nvrtc import needs_nvrtc
+from tilekit.runtime.mathdx import providers
+from tilekit.runtime.program import Compiled, compile_kernel
+
+needs_mathdx = pytest.mark.skipif(bool(providers.why_missing()), reason=f"needs MathDx: {providers.why_missing()}")
+pytestmark = [needs_nvrtc, needs_nvdisasm, needs_mathdx]
+Tile = tuple[int, int, int]
+
+
+def product(tile: Tile, dtype: Any, order: str = "NN", precision: str = "default") -> tk.Kernel:
+    m, n, k = tile
+    total = tk.float64 if dtype is tk.float64 else tk.float32
+
+    @tk.kernel
+    def gemm(a: tk.array2d[dtype], b: tk.array2d[dtype], c: tk.array2d[total], steps: int):
+        i, j = tk.tid()
+        acc = tk.tile_zeros(shape=(m, n), dtype=total)
+        for s in range(steps):
+            if order[0] == "T":
+                x = tk.tile_transpose(tk.tile_load(a, shape=(k, m), offset=(s * k, i * m)))
+            else:
+                x = tk.tile_load(a, shape=(m, k), offset=(i * m, s * k))
+            if order[1] == "T":
+                y = tk.tile_transpose(tk.tile_load(b, shape=(n, k), offset=(j * n, s * k)))
+            else:
+                y = tk.tile_load(b, shape=(k, n), offset=(s * k, j * n))
+            tk.tile_matmul(x, y, acc, precision=precision)
+        tk.tile_store(c, acc, offset=(i * m, j * n))
+
+    return gemm
+
+
+def viewed(tile: Tile, dtype: Any) -> tk.Kernel:
+    """Parts of tiles in shared memory, which lie as they do."""
+    m, n, k = tile
+    total = tk.float64 if dtype is tk.float64 else tk.float32
+
+    @tk.kernel
+    def gemm(a: tk.array2d[dtype], b: tk.array2d[dtype], c: tk.array2d[total], steps: int):
+        acc = tk.tile_zeros(shape=(m, n), dtype=total)
+        for s in range(steps):
+            x = tk.tile_load(a, shape=(m, 2 * k), offset=(0, s * k))
+            y = tk.tile_load(b, shape=(2 * n, k), offset=(0, s * k))
+            left = tk.tile_view(x, offset=(0, k), shape=(m, k))
+            tk.tile_matmul(left, tk.tile_transpose(tk.tile_view(y, offset=(n, 0), shape=(n, k))), acc)
+        tk.tile_store(c, acc)
+
+    return gemm
+
+
+def compiled(kernel: tk.Kernel, arch: str) -> Compiled:
+    with tk.config.scoped(gemm="cublasdx", require_gemm="cublasdx"):
+        return compile_kernel(kernel, device="cuda", arch=arch, block_dim=64)
+
+
+def check(found: Compiled, opcode: str) -> None:
+    assert [plan.backend for plan in found.plans] == ["cublasdx"]
+    assert (found.local_bytes, found.spilled_bytes) == (0, 0) and 0 < found.registers <= 255
+    ops = instructions(found.cubin)
+    loop = main_loop(ops, opcode)
+    assert sum(op.startswith(opcode) for op in loop) >= 4
+    assert not {"STL", "LDL"} & counted(ops).keys()
+    assert "CALL" not in counted(loop)  # a division of the block's number before it calls
+    in_ring = found.plans[0].ring is not None and found.plans[0].unit.precision != "TF32"  # which is rounded on the way
+    assert not in_ring or "STS" not in counted(ops)
+
+
+def test_a_loop_reaches_the_tensor_cores() -> None:
+    check(compiled(product((64, 64, 32), tk.float16), "90a"), "HMMA.16816.F32")
+
+
+def test_turing_is_served() -> None:
+    """From tiles that lie row by row, of which cuBLASDx makes no use of sm_75's tensor cores."""
+    found = compiled(product((64, 64, 32), tk.float16), "75")
+    assert found.plans[0].backend == "cublasdx" and (found.local_bytes, found.spilled_bytes) == (0, 0)
+
+
+KINDS = {
+    (tk.float16, "default"): "HMMA.16816.F32",
+    (tk.bfloat16, "default"): "HMMA.16816.F32.BF16",
+    (tk.float32, "tf32"): "HMMA.1688.F32.TF32",
+    (tk.float32, "default"): "FFMA",
+    (tk.float64, "default"): "DMMA",
+}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("order", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("arch", ["80", "86", "89", "90a", "100", "120"])
+@pytest.mark.parametrize(("dtype", "precision"), KINDS, ids=str)
+def test_every_kind_in_every_order(dtype: Any, precision: str, arch: str, order: str) -> None:
+    opcode = KINDS[dtype, precision]
+    if opcode == "DMMA" and arch in ("86", "89", "120"):  # which have no tensor cores for float64
+        opcode = "D"
+    check(compiled(product((64, 64, 32 if dtype.itemsize == 2 else 16), dtype, order, precision), arch), opcode)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("arch", ["75", "90a"])
+@pytest.mark.parametrize("dtype", [tk.float16, tk.float32, tk.float64], ids=str)
+def test_parts_of_tiles_in_memory(dtype: Any, arch: str) -> None:
+    found = compiled(viewed((32, 32, 32), dtype), arch)
+    assert found.plans[0].unit.leading == (64, 32) and found.local_bytes == 0
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("tile", [(128, 128, 32), (128, 64, 64), (48, 40, 24), (16, 8, 8), (1, 1, 1)], ids=str)
+def test_sizes(tile: Tile) -> None:
+    found = compiled(product(tile, tk.float16), "90a")
+    assert found.plans[0].backend == "cublasdx" and found.local_bytes == 0

@@ -1,0 +1,109 @@
+"""The units that a kernel is linked with: from the cache, else made side by side, each in a process of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilekit.codegen.gemm_units import Unit
+from tilekit.config import config
+from tilekit.errors import CompileError, MissingPackageError
+from tilekit.runtime import cache as disk, process
+from tilekit.runtime.cuda import nvrtc
+from tilekit.runtime.keys import key_of
+from tilekit.runtime.mathdx import providers, worker
+from tilekit.runtime.parallel import in_parallel
+from tilekit.runtime.progress import progress
+
+KIND = "mathdx"
+FACTS = ("registers", "bytes_a", "bytes_b")
+"""What code that uses a unit must know of it."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A unit that was made."""
+
+    unit: Unit
+    folder: Path
+
+    @property
+    def code(self) -> bytes:
+        """LTO IR."""
+        return (self.folder / worker.CODE).read_bytes()
+
+    @property
+    def facts(self) -> Mapping[str, int]:
+        found = json.loads((self.folder / worker.FACTS).read_text(encoding="utf-8"))
+        return {name: int(found[name]) for name in FACTS}
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What NVRTC is told of it."""
+        return tuple(f"-D{self.unit.name}_{name}={number}" for name, number in self.facts.items())
+
+
+def make_units(units: Sequence[Unit]) -> list[Ready]:
+    """The units, made where the cache has them not.
+
+    Raises:
+        CompileError: MathDx refused one, or took longer than ``compile_timeout``.
+        MissingPackageError: MathDx is not installed, or what is installed beside it does not fit.
+    """
+    return in_parallel([functools.partial(_ready, unit) for unit in units])
+
+
+def key_of_unit(unit: Unit) -> str:
+    """The key of a unit in the cache; raises as :func:`make_units`."""
+    found = _provider()
+    assert found.provider is not None
+    made_by = (found.provider.package, found.version, _template(found.provider.module))
+    return key_of(unit=unit, made_by=made_by, nvrtc=nvrtc.version())
+
+
+def _provider() -> providers.Found:
+    found = providers.find()
+    if found.provider is None:
+        raise MissingPackageError(found.why_not)
+    return found
+
+
+@functools.cache
+def _template(module: str) -> str:
+    """The digest of what asks a provider for a unit: the code that it gets depends on that too."""
+    text = Path(__file__).with_name(f"{module}.py").read_bytes()
+    return hashlib.sha256(text).hexdigest()
+
+
+def _ready(unit: Unit) -> Ready:
+    found = _provider()
+    assert found.provider is not None
+    module, made_by = found.provider.module, f"{found.provider.package} {found.version}"
+    describe = {
+        "kernel": str(unit),
+        "compiler": "{}, NVRTC {}.{}".format(made_by, *nvrtc.version()),
+        "architecture": f"sm_{unit.arch}",
+    }
+
+    def build(folder: Path) -> None:
+        (folder / worker.ASKED).write_text(json.dumps(dataclasses.asdict(unit)), encoding="utf-8")
+        with progress(f"compiling the product {unit} with {made_by}, once for all kernels"):
+            _work(module, folder, made_by, unit)
+
+    return Ready(unit, disk.get_or_build(KIND, key_of_unit(unit), build, describe))
+
+
+def _work(module: str, folder: Path, made_by: str, unit: Unit) -> None:
+    command = (sys.executable, "-m", worker.__name__, module, str(folder))
+    paths = os.pathsep.join(dict.fromkeys([*sys.path, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]))
+    finished = process.run(command, config.compile_timeout, {"PYTHONPATH": paths})
+    if finished.code != 0 or not (folder / worker.FACTS).exists():
+        why = process.failure(made_by, finished).message
+        raise CompileError(f"the product {unit} could not be compiled: {why}")
