@@ -32,10 +32,17 @@ hypothesis.settings.load_profile("tilekit")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing")
+    parser.addoption(
+        "--emulate-gpu", choices=("forward", "reversed"), help="have a GPU that is emulated, see tests/emulator/gpu.py"
+    )
     parser.addoption("--strict-skips", action="store_true", help="fail when a test skips that allowed_skips.txt lacks")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if order := config.getoption("--emulate-gpu"):
+        from tests.emulator import gpu
+
+        gpu.install(order)
     if wanted(config):
         config.pluginmanager.register(StrictSkips(config, TESTS / "allowed_skips.txt"), "tilekit-strict-skips")
     if not hasattr(config, "workerinput"):  # workers inherit the variable and so share one cache

@@ -224,7 +224,8 @@ def index_operand(value: Any, what: str) -> tuple[Any, ...]:
     items = value if isinstance(value, tuple | list) else (value,)
     found = []
     for item in items:
-        operand = operand_of(item, what)
+        is_number = isinstance(item, Scalar | Value | Concrete | Const) or constant(item) is not None
+        operand = operand_of(item, what) if is_number else None
         if operand is None or not isinstance(operand.type, ScalarType) or not operand.type.dtype.is_integer:
             raise KernelTypeError(f"{what} must be an integer or a tuple of integers, got {describe(item)}")
         if isinstance(operand, Const):
