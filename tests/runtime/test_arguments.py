@@ -7,9 +7,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-import warp as wp
 
 import tilekit as tk
+
+wp = pytest.importorskip("warp")
 
 
 @tk.kernel
