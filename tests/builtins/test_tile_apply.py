@@ -220,8 +220,15 @@ class TestPredicates:
             tk.tile_apply("st.global.f32", Out, r, offset=-(10**12), pred=go)
             tk.tile_apply("st.global.v2.f32", Out, r, offset=1, pred=go)
 
+        @tk.kernel
+        def wrapped(A: tk.array1d[tk.float32]):
+            r, i = tk.tile_zeros(4), tk.tile_zeros(1, dtype=tk.uint64)
+            tk.tile_apply("ld.global.f32", r, A, offset=i[0] - tk.uint64(1))
+
         for device in ("cpu", "interpret"):
             a = numbers(4)
+            with pytest.raises(KernelIndexError, match="index 9223372036854775807 of axis 0 of A"):
+                tk.launch_tiled(wrapped, dim=1, inputs=[a], device=device)
             tk.launch_tiled(nowhere, dim=1, inputs=[a, a, False], device=device)
             with pytest.raises(KernelIndexError, match=r"index 1000000000000 of axis 0 of A, which has extent 4"):
                 tk.launch_tiled(nowhere, dim=1, inputs=[a, a, True], device=device)

@@ -63,7 +63,7 @@ class Access:
             KernelIndexError: one is not in the array.
             KernelValueError: several are accessed at once that are not side by side, or not aligned.
         """
-        at = tuple(map(int, spread(offset, a.ndim)))
+        at = tuple(min(int(start), 2**63 - 1) for start in spread(offset, a.ndim))  # compiled code saturates as well
         mask = over_elements(pred, self.shape, self.slot.lanes)
         index = tuple(start + axis for start, axis in zip(at, np.nonzero(mask), strict=True))
         for axis, (found, extent) in enumerate(zip(index, a.shape, strict=True)):
