@@ -61,6 +61,7 @@ def test_a_loop_is_zeros_a_ring_and_a_store() -> None:
     (plan,) = found.plans
     name = plan.unit.name
     assert f"TK_GEMM_UNIT({name})  // 128x128x32 F16 NN, 256 threads, sm_90\n" in found.source
+    assert "__launch_bounds__(256, 1) tk_launch" in found.source  # else registers are spilled for more blocks
     body = body_of(found)
     calls = re.findall(r"tk::(multiply_ring|store_fragment|load|gemm|store)<", body)
     assert calls == ["multiply_ring", "store_fragment"]

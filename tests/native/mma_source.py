@@ -141,15 +141,18 @@ needs_nvdisasm = pytest.mark.skipif(not has_nvdisasm(), reason="needs nvdisasm")
 
 
 def instructions(code: bytes) -> list[str]:
-    """The opcodes of a kernel with their modifiers, in order; a ``BRA`` backwards is followed by where it goes."""
+    """The opcodes of a kernel with their modifiers, in order; a ``BRA`` backwards is followed by where it goes.
+
+    A ``CALL`` to a place in the kernel itself is how some loops are left, and becomes a ``BRA``.
+    """
     found: list[str] = []
     labels: dict[str, int] = {}
     for line in disassemble(code).splitlines():
         if label := re.match(r"\s*(\.L_\w+):", line):
             labels[label[1]] = len(found)
         elif op := re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\d+\s+)?([A-Z0-9_.]+)(.*)", line):
-            target = re.search(r"\((\.L_\w+)\)", op[2]) if op[1].startswith("BRA") else None
-            found.append(f"BRA {labels[target[1]]}" if target and target[1] in labels else op[1])
+            target = re.search(r"\((\.L_\w+)\)", op[2]) if op[1].startswith(("BRA", "CALL")) else None
+            found.append(f"BRA {labels[target[1]]}" if target and target[1] in labels else "BRA" if target else op[1])
     return found
 
 

@@ -152,12 +152,14 @@ def _number(target: Target, points: bool) -> str:
 
 
 def _tail(fn: Function, target: Target, points: bool) -> str:
+    # Linked code is given fewer registers than it needs, for the sake of more blocks, unless one block is enough.
+    bounds = f"{target.threads}, 1" if units_of(fn) else str(target.threads)
     found = f"    tk::i32 c[{target.ndim}];\n    tk::coordinates(args.launch, block, c);\n"
     coordinates = ", ".join(f"c[{axis}]" for axis in range(target.ndim))
     return f"""    return true;
 }}
 
-extern "C" __global__ void __launch_bounds__({target.threads}) {ENTRY}(const __grid_constant__ Args args)
+extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}(const __grid_constant__ Args args)
 {{
     extern __shared__ __align__(128) char arena[];
 {_number(target, points)}{found}    Params p = args.p;

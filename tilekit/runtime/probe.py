@@ -7,7 +7,6 @@ import ctypes
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from tilekit.errors import CompileError
 from tilekit.runtime import store
 from tilekit.runtime.cpus import cpu_identity
 from tilekit.runtime.keys import key_of
-from tilekit.runtime.process import TimedOutError
+from tilekit.runtime.process import TimedOutError, interpreter
 
 _RETRY_AFTER = 3600.0
 """Seconds that a failure is remembered: a broken installation may be repaired without the driver changing."""
@@ -95,12 +94,12 @@ def probe(compile_source: Callable[[Path, Path], None], version: str, family: st
 
 def _run(library: Path) -> int:
     """The probe's result, from a child process: wrong code must not take this one down."""
-    name = os.path.basename(sys.executable or "").lower()
-    if not name.startswith(("python", "pypy")):  # embedded: the executable is the host application
+    python = interpreter()
+    if python is None:
         return _call(str(library))
     # The child imports nothing of tilekit, so that it starts in milliseconds.
     code = f"import ctypes; f = ctypes.CDLL({str(library)!r}).tilekit_probe; print(f({_arguments()}))"
-    command = [sys.executable, "-I", "-S", "-c", code]
+    command = [python, "-I", "-S", "-c", code]
     child = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_RUN_TIMEOUT)
     if child.returncode != 0:
         why = (child.stderr.strip().splitlines() or ["no message"])[-1]

@@ -72,6 +72,12 @@ def run(command: Sequence[str], timeout: float, environment: Mapping[str, str] |
     return Finished(tuple(command), child.returncode, output.decode("utf-8", "replace"))
 
 
+def interpreter() -> str | None:
+    """The program that runs Python here; None where Python is embedded, whose program is the host application."""
+    name = os.path.basename(sys.executable or "").lower()
+    return sys.executable if name.startswith(("python", "pypy")) else None
+
+
 class _Child(subprocess.Popen[bytes]):
     """A child that does not outlive an interrupt of its start, when nobody has a handle to kill it by yet."""
 

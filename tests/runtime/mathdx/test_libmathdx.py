@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,35 @@ def test_what_went_wrong_in_the_process_is_said(installed: None, monkeypatch: py
     for part in ("64x32x16 F16 NT, 128 threads, sm_90", "nvidia-libmathdx-cu13 0.4.2", "no such product"):
         assert part in raised.value.message
     assert not cache.list_entries()
+
+
+@needs_nvrtc
+def test_where_python_is_embedded_units_are_made_one_by_one(installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The executable is then the host application, which must not be started again."""
+    monkeypatch.setattr(sys, "executable", "/usr/bin/paint")
+    monkeypatch.setattr(units.process, "run", lambda *given: pytest.fail("a process was started"))
+    running: list[Path] = []
+
+    def make(provider: str, folder: Path) -> None:
+        running.append(folder)
+        time.sleep(0.2)
+        assert running == [folder] and provider == "libmathdx"
+        (folder / worker.FACTS).write_text(json.dumps({"registers": 1, "bytes_a": 2, "bytes_b": 3}))
+        running.clear()
+
+    monkeypatch.setattr(worker, "make", make)
+    assert [each.facts["bytes_b"] for each in units.make_units([RING, PART])] == [3, 3]
+
+
+@needs_nvrtc
+def test_the_process_finds_what_this_one_finds(
+    installed: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it was added to the path only, and never what just lies in the current folder."""
+    (tmp_path / "json.py").write_text("raise SystemExit('the wrong module')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    assert units.make_units([RING])[0].facts["registers"] == 400
 
 
 @needs_nvrtc

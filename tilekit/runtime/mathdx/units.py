@@ -8,10 +8,12 @@ import hashlib
 import json
 import os
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tilekit.codegen import gemm_units
 from tilekit.codegen.gemm_units import Unit
 from tilekit.config import config
 from tilekit.errors import CompileError, MissingPackageError
@@ -23,6 +25,8 @@ from tilekit.runtime.parallel import in_parallel
 from tilekit.runtime.progress import progress
 
 KIND = "mathdx"
+_ONE = threading.Lock()
+"""Held while a unit is made in this process: libmathdx makes one at a time."""
 FACTS = ("registers", "bytes_a", "bytes_b")
 """What code that uses a unit must know of it."""
 
@@ -78,8 +82,8 @@ def _provider() -> providers.Found:
 @functools.cache
 def _template(module: str) -> str:
     """The digest of what asks a provider for a unit: the code that it gets depends on that too."""
-    text = Path(__file__).with_name(f"{module}.py").read_bytes()
-    return hashlib.sha256(text).hexdigest()
+    files = Path(__file__).with_name(f"{module}.py"), Path(gemm_units.__file__)
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _ready(unit: Unit) -> Ready:
@@ -101,8 +105,13 @@ def _ready(unit: Unit) -> Ready:
 
 
 def _work(module: str, folder: Path, made_by: str, unit: Unit) -> None:
-    command = (sys.executable, "-m", worker.__name__, module, str(folder))
-    paths = os.pathsep.join(dict.fromkeys([*sys.path, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]))
+    python = process.interpreter()
+    if python is None:
+        with _ONE:
+            worker.make(module, folder)
+        return
+    command = (python, "-P", "-m", worker.__name__, module, str(folder))  # -P: no module of the current folder
+    paths = os.pathsep.join(dict.fromkeys(path or os.getcwd() for path in sys.path))
     finished = process.run(command, config.compile_timeout, {"PYTHONPATH": paths})
     if finished.code != 0 or not (folder / worker.FACTS).exists():
         why = process.failure(made_by, finished).message
