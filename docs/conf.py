@@ -13,7 +13,8 @@ author = "the tilekit authors"
 project_copyright = "the tilekit authors"
 release = version = installed_version("tilekit-lang")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "builtins_reference", "atoms_reference"]
+references = ["builtins_reference", "host_reference", "atoms_reference"]  # in _ext
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", *references]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "_ext"]
 myst_enable_extensions = ["colon_fence", "deflist"]

@@ -7,9 +7,11 @@ import os
 import random
 import re
 import shutil
+import signal
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import numpy as np
@@ -30,10 +32,17 @@ hypothesis.settings.load_profile("tilekit")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing")
+    parser.addoption(
+        "--emulate-gpu", choices=("forward", "reversed"), help="have a GPU that is emulated, see tests/emulator/gpu.py"
+    )
     parser.addoption("--strict-skips", action="store_true", help="fail when a test skips that allowed_skips.txt lacks")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if order := config.getoption("--emulate-gpu"):
+        from tests.emulator import gpu
+
+        gpu.install(order)
     if wanted(config):
         config.pluginmanager.register(StrictSkips(config, TESTS / "allowed_skips.txt"), "tilekit-strict-skips")
     if not hasattr(config, "workerinput"):  # workers inherit the variable and so share one cache
@@ -66,10 +75,27 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(text)
 
 
+_begun: dict[np.random.Generator, Mapping[str, Any]] = {}
+"""The generators of test modules, as they were when the module's first test began."""
+
+
 @pytest.fixture(autouse=True)
-def _fixed_seeds() -> None:
+def _fixed_seeds(request: pytest.FixtureRequest) -> None:
+    """A test sees the same numbers whichever tests ran before it in its process."""
     random.seed(0)
     np.random.seed(0)
+    module = request.node.getparent(pytest.Module)
+    for value in vars(module.module).values() if module is not None else ():
+        if isinstance(value, np.random.Generator):
+            value.bit_generator.state = _begun.setdefault(value, value.bit_generator.state)
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT interrupts this process and its children: a shell ignores it for what it starts in the background."""
+    kept = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, kept)
 
 
 @pytest.fixture

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import tilekit as tk
-from tilekit import builtins
+from tilekit import builtins, public
 from tilekit.errors import KernelAttributeError
-from tilekit.public import Documented, documented
+from tilekit.public import Documented, documented, on_the_host
+from tilekit.runtime import warp_names
 
 
 class Mode(enum.Enum):
@@ -31,6 +32,13 @@ def test_every_public_name_is_documented_once() -> None:
     names = [entry.name for entry in documented()]
     assert sorted(names) == sorted(builtins.public_names())
     assert [entry.name for entry in documented() if not entry.doc] == []
+
+
+def test_every_name_is_called_in_kernels_or_used_on_the_host_or_is_warps() -> None:
+    own = [entry.name for entry in [*documented(), *on_the_host()]]
+    assert len(own) == len(set(own))
+    assert set(public.listed()) - set(own) == set(warp_names.names()) - set(own)
+    assert [entry.name for entry in on_the_host() if not entry.summary.endswith(".")] == []
 
 
 def test_families_name_their_group() -> None:

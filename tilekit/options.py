@@ -152,7 +152,12 @@ OPTIONS = (
     Option("enable_mathdx_gemm", "bool", True, "May cuBLASDx serve tile_matmul?"),
     Option("checked", "bool", False, "Check bounds, reads before writes and overlaps.", "TILEKIT_CHECKED"),
     Option("index_checks", "bool", True, "Check element accesses to arrays on the CPU.", "TILEKIT_INDEX_CHECKS"),
-    Option("fast_math", "bool", False, "Allow contraction of a * b + c and approximate functions."),
+    Option(
+        "fast_math",
+        "bool",
+        False,
+        "Allow contraction of a * b + c; on a GPU approximate functions, and subnormals as zero too.",
+    ),
     Option("max_unroll", "int", 16, "Loops over constants of at most this length are unrolled.", minimum=0),
     Option("enable_backward", "bool", True, "Kernels are differentiable unless they say otherwise."),
     Option("device", "str", None, "Device of launches and arrays that name none.", "TILEKIT_DEVICE", optional=True),

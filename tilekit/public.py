@@ -93,12 +93,12 @@ def listed() -> list[str]:
 
 @dataclass(frozen=True)
 class Documented:
-    """What documentation says of a builtin, of a function that stands beside the builtins, or of a constant."""
+    """What documentation says of a builtin, of a function that stands beside the builtins, of a type or a constant."""
 
     name: str
     group: str
     parameters: inspect.Signature | None
-    """None for a constant."""
+    """None for a constant and for a type."""
     doc: str
 
     @property
@@ -147,7 +147,26 @@ def documented() -> list[Documented]:
     return [entry for members in groups.values() for entry in members]
 
 
+def on_the_host() -> list[Documented]:
+    """What programs use outside of kernels, by group, but for what is Warp's own.
+
+    Example:
+        >>> [entry.group for entry in on_the_host() if entry.name in ("launch", "zeros", "array2d")]
+        ['Kernels and launches', 'Arrays', 'Types']
+    """
+    offered = [(name, module) for module in map(importlib.import_module, API) for name in module.__all__]
+    held = vars(sys.modules["tilekit"]).items()
+    types = [name for name, value in held if inspect.isclass(value) and value.__module__.startswith("tilekit.ir.")]
+    return [
+        *(_entry(name, "Kernels and launches", getattr(module, name)) for name, module in offered),
+        *(_entry(name, "Arrays", getattr(warp_arrays, name)) for name in _creators()),
+        *(_entry(name, "Types", getattr(sys.modules["tilekit"], name)) for name in types),
+    ]
+
+
 def _entry(name: str, group: str, value: Any) -> Documented:
+    if inspect.isclass(value):  # made by other functions, or an annotation: how it is called says little
+        return Documented(name, group, None, inspect.cleandoc(value.__doc__ or ""))
     if not callable(value):
         own = type(value).__module__.startswith("tilekit.")
         return Documented(name, group, None, inspect.cleandoc(value.__doc__ if own else f"The constant {value!r}."))

@@ -140,6 +140,19 @@ def test_f_strings(capsys: Any) -> None:
 
 
 @tk.kernel
+def blank_lines(n: int):
+    print(f"""{n}
+ 
+    
+	
+ {n}""")
+
+
+def test_lines_of_blanks_in_a_text_stay(capsys: Any) -> None:
+    assert printed(capsys, blank_lines, 1, 7) == "7\n \n    \n\t\n 7\n"
+
+
+@tk.kernel
 def asserts_with_values(x: tk.array1d[float]):
     i = tk.tid()
     assert x[i] < 2.0, f"x[{i}] = {x[i]:.2f} {{}}"

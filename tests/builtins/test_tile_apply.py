@@ -106,6 +106,24 @@ def test_one_thread_spells_out_repeats_row_by_row() -> None:
     assert "for (" not in source[source.index("run_block") : source.index("return true")]
 
 
+@pytest.mark.parametrize(("size", "written"), [(256, 256), (257, 1)])
+def test_one_thread_loops_over_many_repeats(size: int, written: int) -> None:
+    """Compilers take minutes for thousands of instructions."""
+
+    @tk.kernel
+    def many(A: tk.array1d[tk.float32]):
+        r = tk.tile_empty(size)
+        tk.tile_apply("ld.global.f32", r, A)
+        for _ in tk.static_range(4):
+            tk.tile_apply("fma.rn.f32", r, r, 2.0, 1.0, scope="thread")
+        tk.tile_apply("st.global.f32", A, r)
+
+    source = tk.compile(many, block_dim=1).source
+    assert source.count("ld.global.f32") == written
+    assert source.count("fma.rn.f32") == 3 * written + 1
+    assert source.count("st.global.f32") == 1
+
+
 def test_threads_hold_the_repeats_that_their_registers_do() -> None:
     source = tk.compile(affine_fma, device="cuda", arch="80", block_dim=64).source
     assert "tk::f32 r0[1];" in source
@@ -175,6 +193,25 @@ class TestPredicates:
         assert results[0].tolist() == results[1].tolist()
         return results[:1]
 
+    @pytest.mark.parametrize("device", ["cpu", "interpret"])
+    def test_what_no_repeat_accesses_may_lie_anywhere(self, device: str) -> None:
+        @tk.kernel
+        def moved(A: tk.array1d[tk.float32], Out: tk.array1d[tk.float32], start: int, some: bool):
+            r = tk.tile_zeros(8)
+            kept = tk.tile_map(lambda x: some and x == 0, tk.tile_arange(2, dtype=int))
+            tk.tile_apply("ld.global.v4.f32", r, A, offset=start, pred=kept, preserve_dst=True)
+            tk.tile_apply("st.global.v4.f32", Out, r, offset=start, pred=kept)
+
+        a = np.zeros(12, np.float32)
+        a = a[-(a.ctypes.data // 4) % 4 :][:8]
+        for start in (-5, 1, 3, 4, 7, 100):
+            out = np.full(8, 5, np.float32)
+            tk.launch_tiled(moved, dim=1, inputs=[a, out, start, False], device=device)
+            assert (out == 5).all()
+        for start, error, text in ((3, KernelValueError, "must have 4 neighbours"), (5, KernelIndexError, "index 8 ")):
+            with pytest.raises(error, match=text):
+                tk.launch_tiled(moved, dim=1, inputs=[a, np.zeros(8, np.float32), start, True], device=device)
+
     def test_memory_under_a_false_predicate_is_not_touched(self) -> None:
         @tk.kernel
         def nowhere(A: tk.array1d[tk.float32], Out: tk.array1d[tk.float32], go: bool):
@@ -183,8 +220,15 @@ class TestPredicates:
             tk.tile_apply("st.global.f32", Out, r, offset=-(10**12), pred=go)
             tk.tile_apply("st.global.v2.f32", Out, r, offset=1, pred=go)
 
+        @tk.kernel
+        def wrapped(A: tk.array1d[tk.float32]):
+            r, i = tk.tile_zeros(4), tk.tile_zeros(1, dtype=tk.uint64)
+            tk.tile_apply("ld.global.f32", r, A, offset=i[0] - tk.uint64(1))
+
         for device in ("cpu", "interpret"):
             a = numbers(4)
+            with pytest.raises(KernelIndexError, match="index 9223372036854775807 of axis 0 of A"):
+                tk.launch_tiled(wrapped, dim=1, inputs=[a], device=device)
             tk.launch_tiled(nowhere, dim=1, inputs=[a, a, False], device=device)
             with pytest.raises(KernelIndexError, match=r"index 1000000000000 of axis 0 of A, which has extent 4"):
                 tk.launch_tiled(nowhere, dim=1, inputs=[a, a, True], device=device)

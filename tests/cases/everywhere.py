@@ -31,7 +31,8 @@ class Copies:
         root = value
         while isinstance(root.base, np.ndarray):
             root = root.base
-        memory = root.reshape(-1, order="A").view(np.uint8)
+        axes = sorted(range(root.ndim), key=lambda axis: -root.strides[axis])  # as copies keep those of a transpose
+        memory = root.transpose(axes).reshape(-1).view(np.uint8)
         assert np.shares_memory(memory, root) or not root.size
         _, buffer = self.held.setdefault(id(root), (memory, Buffer(memory, 0)))
         view = view_of(value)

@@ -209,7 +209,7 @@ def test_a_warm_start_costs_a_fraction_of_a_cold_one(tmp_path: Path) -> None:
 
 @needs_nvrtc
 def test_a_product_compiles_within_seconds(tmp_path: Path) -> None:
-    """The 64x64x64 scalar product, cold: 3 seconds is the goal; a busy machine may take some more."""
+    """The 64x64x64 scalar product, cold: 3 seconds of CPU time is the goal; a busy machine may take some more."""
 
     @tk.kernel
     def product(a: tk.array2d[float], b: tk.array2d[float], out: tk.array2d[float]):
@@ -219,12 +219,12 @@ def test_a_product_compiles_within_seconds(tmp_path: Path) -> None:
             tk.tile_matmul(x, tk.tile_load(b, shape=(64, 64), offset=(k * 64, 0)), acc)
         tk.tile_store(out, acc)
 
-    began = time.perf_counter()
+    began = time.process_time()
     with tk.config.scoped(cache_dir=str(tmp_path), gemm="scalar"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         compiled = tk.compile(product, arch="90a")
     assert compiled.plans[0].backend == "scalar"
-    assert time.perf_counter() - began < 12
+    assert time.process_time() - began < 12
 
 
 @needs_nvrtc

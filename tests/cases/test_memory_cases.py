@@ -60,10 +60,10 @@ def test_too_much_is_refused_each_time_and_at_once() -> None:
     """The message has what is needed, what there is, what each tile takes and where, and what would fit."""
     kernel = summed(200_000)
     for _ in range(3):
-        began = time.perf_counter()
+        began = time.process_time()
         with pytest.raises(KernelValueError) as raised:
             tk.compile(kernel, arch=86)
-        assert time.perf_counter() - began < 2
+        assert time.process_time() - began < 2
         text = str(raised.value)
         assert "needs 800064 bytes of shared memory a block, but sm_86 has 101376 (99 KiB) at most" in text
         assert 't = tk.tile_load(a, shape=count, storage="shared")' in text

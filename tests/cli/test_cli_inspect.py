@@ -108,7 +108,7 @@ def test_types_of_a_generic_kernel(capsys: pytest.CaptureFixture[str]) -> None:
         (("{FILE}:scale", "--types", "factor=float64"), "which is float32"),
         (("{FILE}:scale", "--types", "z=float64"), "kernel 'scale' has no parameter 'z'; its parameters are x, factor"),
         (("{FILE}:scales",), "defines no kernel 'scales'; did you mean {FILE}:scale?"),
-        (("{FILE}",), "defines several kernels; it defines scale, generic, Holder.wide, wrong"),
+        (("{FILE}",), "defines several kernels; name one: {FILE}:scale, {FILE}:generic, {FILE}:Holder.wide, "),
         (("nothing.py:scale",), "there is no file nothing.py"),
         (("{FILE}:generic", "--types", "x=array2d[float]", "factor=float", "--ndim", "1"), "offset must be the same"),
         (("{FILE}:scale", "--arch", "hopper"), "arch must be a compute capability without its dot"),

@@ -142,7 +142,7 @@ def rows(a: tk.array2d[float], b: tk.array2d[float], c: tk.array2d[bool]):
 
 def run_on_cpu(kernel: tk.Kernel, grid: tuple[int, ...], blocks: int, arrays: list[Any]) -> None:
     """Runs the CUDA code of a kernel as C++, one thread after the other."""
-    generated = prepare(kernel, tiled=False, block_dim=THREADS).generated
+    generated = prepare(kernel, args=arrays, tiled=False, block_dim=THREADS).generated
     source = SHIM + generated.source + EVERY_THREAD
     toolchain = find_toolchain()
     assert toolchain is not None
@@ -171,3 +171,24 @@ def test_points_of_two_axes(shape: tuple[int, int]) -> None:
         run_on_cpu(rows, shape, -(-a.size // (THREADS * together)), [a, b, c])
         np.testing.assert_array_equal(b, a + 1)
         np.testing.assert_array_equal(c, a.T > 0)
+
+
+@tk.kernel
+def written_twice(a: tk.array2d[float], b: tk.array2d[tk.int8], c: tk.array2d[tk.float64]):
+    i, j = tk.tid()
+    x = a[i, j]
+    c[i, j] = -1.0
+    b[i, j] = tk.int8(x)
+    c[i, j] = tk.float64(x) * 2.0 + 0.5
+
+
+@pytest.mark.parametrize("shape", [(7, 33), (40, 50)])
+def test_points_of_arrays_with_any_strides(shape: tuple[int, int]) -> None:
+    """The last of a point's writes holds, whatever the arrays are like."""
+    row = np.arange(-9, shape[1] - 9, dtype=np.float32)
+    for together in (1, 2):
+        a = np.broadcast_to(row, shape)
+        b, c = np.zeros(shape, np.int8)[::-1, ::-1], np.zeros(shape, np.float64, order="F")
+        run_on_cpu(written_twice, shape, -(-a.size // (THREADS * together)), [a, b, c])
+        np.testing.assert_array_equal(b, a)
+        np.testing.assert_array_equal(c, 2 * a + 0.5)

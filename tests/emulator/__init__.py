@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from tests.emulator.assembly import without_assembly
 from tilekit.codegen.cpu import ENTRY
 from tilekit.ir.types import ScalarType
+from tilekit.runtime.arguments import scalar_value
 from tilekit.runtime.cpu import Generated, format_of
 from tilekit.runtime.cuda.build import headers
 
@@ -47,6 +49,30 @@ def write_headers(folder: Path) -> None:
         shutil.copy(HERE / name, folder / name)
 
 
+def includes_of(source: str) -> tuple[list[str], str]:
+    """The lines that include headers, also those that instructions of inline assembly need here, and the others."""
+    lines = [line for line in without_assembly(source).splitlines() if not line.startswith("#line")]
+    body = "\n".join(line for line in lines if not line.startswith("#include"))
+    return [line for line in lines if line.startswith("#include")], body
+
+
+def on_cpu(body: str) -> str:
+    """Code with the emulator's shared memory."""
+    body = body.replace("extern __shared__ __align__(128) char arena[];", "char* const arena = ::arena;")
+    return body.replace("__shared__", "static").replace("TK_API", "static")
+
+
+def compiled(parts: Sequence[str], folder: Path) -> Path:
+    """The library that a compiler makes of code and its includes; files are written to the folder."""
+    write_headers(folder)
+    path, output = folder / "kernels.cpp", folder / "kernels.so"
+    path.write_text("\n".join(['#include "cuda.h"', *parts]))
+    command = [*compiler(), *FLAGS, f"-iquote{folder}", str(path), "-o", str(output)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:4000]
+    return output
+
+
 class Emulated:
     """CUDA sources, compiled as one library for the CPU.
 
@@ -57,21 +83,14 @@ class Emulated:
     """
 
     def __init__(self, sources: Sequence[str], folder: Path, calls: Sequence[str] = ()) -> None:
-        write_headers(folder)
-        parts = [self._part(number, source, calls) for number, source in enumerate(sources)]
-        includes = dict.fromkeys(line for source in sources for line in source.splitlines() if _includes(line))
-        path, output = folder / "kernels.cpp", folder / "kernels.so"
-        path.write_text("\n".join(['#include "cuda.h"', *includes, *parts]))
-        command = [*compiler(), *FLAGS, f"-iquote{folder}", str(path), "-o", str(output)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[:4000]
-        self.library = ctypes.CDLL(str(output))
+        read = [includes_of(source) for source in sources]
+        included = dict.fromkeys(line for lines, _ in read for line in lines)
+        parts = [self._part(number, body, calls) for number, (_, body) in enumerate(read)]
+        self.library = ctypes.CDLL(str(compiled([*included, *parts], folder)))
         self.library.emulate.restype = ctypes.c_char_p
 
-    def _part(self, number: int, source: str, calls: Sequence[str]) -> str:
-        body = "\n".join(line for line in source.splitlines() if not _includes(line) and not line.startswith("#line"))
-        body = body.replace("extern __shared__ __align__(128) char arena[];", "char* const arena = ::arena;")
-        body = body.replace("__shared__", "static").replace(ENTRY, f"{ENTRY}_{number}").replace("TK_API", "static")
+    def _part(self, number: int, body: str, calls: Sequence[str]) -> str:
+        body = on_cpu(body).replace(ENTRY, f"{ENTRY}_{number}")
         call = calls[number] if calls else f"{ENTRY}_{number}(*(const Args*)given);"
         return f"namespace kernel_{number} {{\n{body}\n{RUN.format(number, call)}\n}}\n"
 
@@ -99,15 +118,11 @@ class EmulatedKernels(Emulated):
         for name, value in generated.function.params.items():
             given = arguments[name]
             if isinstance(value.type, ScalarType):
-                packed = struct.pack(format_of(value.type), given)
+                packed = struct.pack(format_of(value.type), scalar_value(given, value.type.dtype))
                 words.append(int.from_bytes(packed, sys.byteorder))
             else:
                 words += words_of(given)
         self.run(number, words, int(np.prod(grid)), threads)
-
-
-def _includes(line: str) -> bool:
-    return line.startswith("#include")
 
 
 def words_of(array: np.ndarray[Any, Any]) -> list[int]:

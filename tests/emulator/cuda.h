@@ -44,8 +44,9 @@ static Fiber* fibers[most_threads];
 static Fiber* current;
 static ucontext_t scheduler;
 static Barrier whole_block, warps[most_threads / 32];
-static Index block_index, block_extent;
+static Index block_index, block_extent, grid_extent;
 static uint64_t posted[most_threads][8];
+static bool reversed;      // whether the last thread has the first turn: who needs a barrier and has none shows in one order
 static char failure[200];  // empty while nothing is wrong
 
 // Leaves the kernel with a message.
@@ -155,7 +156,8 @@ static void run_block(int threads)
     for (int left = threads; left;) {
         const int before = left;
         const long meetings = count_meetings(threads);
-        for (int t = 0; t < threads; ++t) {
+        for (int i = 0; i < threads; ++i) {
+            const int t = reversed ? threads - 1 - i : i;
             if (fibers[t]->done) continue;
             current = fibers[t];
             swapcontext(&scheduler, &current->context);
@@ -176,9 +178,11 @@ extern "C" __attribute__((visibility("default"))) const char* emulate(
     void (*kernel)(const void*), const void* arguments, long long blocks, long long threads)
 {
     *emulator::failure = 0;
+    emulator::reversed = getenv("TILEKIT_EMULATOR_REVERSED");
     emulator::entry = kernel;
     emulator::given = arguments;
     emulator::block_extent = emulator::Index{(int)threads};
+    emulator::grid_extent = emulator::Index{(int)blocks};
     for (long long b = 0; b < blocks && !*emulator::failure; ++b) {
         emulator::block_index = emulator::Index{(int)b};
         emulator::run_block((int)threads);
@@ -189,8 +193,10 @@ extern "C" __attribute__((visibility("default"))) const char* emulate(
 #define threadIdx (emulator::current->thread)
 #define blockIdx (emulator::block_index)
 #define blockDim (emulator::block_extent)
+#define gridDim (emulator::grid_extent)
 #define __syncthreads() emulator::wait(emulator::whole_block)
 
+static inline size_t __cvta_generic_to_global(const void* p) { return (size_t)p; }
 static inline void* __cvta_global_to_generic(uint64_t address) { return (void*)address; }
 static inline size_t __cvta_generic_to_shared(const void* p) { return (size_t)((const char*)p - arena); }
 static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
@@ -204,12 +210,20 @@ template <class W> static W atomicCAS(W* p, W expected, W value)
     if (old == expected) *p = value;
     return old;
 }
-template <class W> static W atomicAdd(W* p, W value)
-{
-    const W old = *p;
-    *p = old + value;
-    return old;
-}
+#define TK_EMULATED_ATOMIC(name, updated) \
+    template <class W> static W name(W* p, W value) \
+    { \
+        const W old = *p; \
+        *p = updated; \
+        return old; \
+    }
+TK_EMULATED_ATOMIC(atomicAdd, old + value)
+TK_EMULATED_ATOMIC(atomicMin, value < old ? value : old)
+TK_EMULATED_ATOMIC(atomicMax, value > old ? value : old)
+TK_EMULATED_ATOMIC(atomicExch, value)
+TK_EMULATED_ATOMIC(atomicAnd, old & value)
+TK_EMULATED_ATOMIC(atomicOr, old | value)
+TK_EMULATED_ATOMIC(atomicXor, old ^ value)
 template <class W> static W __shfl_xor_sync(unsigned, W x, int distance)
 {
     emulator::post(&x, 1);

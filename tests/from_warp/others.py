@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import io
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -309,3 +310,71 @@ def _() -> None:
     for name in ("overload", "func_native", "func_grad", "Tape"):
         with pytest.raises(AttributeError, match=f"does not have Warp's '{name}' yet"):
             getattr(tk, name)
+
+
+# More than Warp has.
+
+X = np.float32([1 + 2**-13, 1 / 3])
+EXACT = [Fraction(float(x)) ** 2 - 1 for x in X]
+
+
+def rounded(values: list[Fraction]) -> list[float]:
+    return [float(np.float32(float(value))) for value in values]
+
+
+@row('`tk.fma(a, b, c, rounding="rn")`')
+def _() -> None:
+    @tk.kernel
+    def k(x: tk.array1d[float], out: tk.array2d[float]):
+        i = tk.tid()
+        out[i, 0] = tk.fma(x[i], x[i], -1.0, rounding="rm")
+        out[i, 1] = tk.fma(x[i], x[i], -1.0)
+        out[i, 2] = tk.fma(x[i], x[i], -1.0, rounding="rp")
+
+    out = np.zeros((2, 3), np.float32)
+    tk.launch(k, dim=2, inputs=[X], outputs=[out])
+    assert out[:, 1].tolist() == rounded(EXACT)
+    for (low, _middle, high), exact in zip(out, EXACT, strict=True):
+        assert Fraction(float(low)) <= exact <= Fraction(float(high))
+        assert high <= np.nextafter(low, np.float32(2))
+
+
+@row('`tk.tile_fma(a, b, c, rounding="rn")`')
+def _() -> None:
+    @tk.kernel
+    def k(x: tk.array1d[float], out: tk.array1d[float]):
+        t = tk.tile_load(x, shape=2)
+        tk.tile_store(out, tk.tile_fma(t, t, -1.0))
+
+    assert run(k, X, size=2).tolist() == rounded(EXACT)
+    assert rounded(EXACT) != (X * X - np.float32(1)).tolist()
+
+
+@row('`tk.ptx["fma.rn.f32"]`')
+def _() -> None:
+    assert tk.ptx["fma.f32.rn"] == tk.ptx["fma.rn.f32"] == tk.ptx.fma.rn.f32
+    with pytest.raises(ValueError, match=r"write fma\.rn\.f32"):
+        tk.ptx["fma.f32"]
+
+
+@row("`tk.tile_apply(atom, destination, *operands)`")
+def _() -> None:
+    @tk.kernel
+    def k(x: tk.array1d[float], out: tk.array1d[float]):
+        t = tk.tile_load(x, shape=2)
+        tk.tile_apply(tk.ptx["fma.rn.f32"], t, t, t, -1.0)
+        tk.tile_store(out, t)
+
+    assert run(k, X, size=2).tolist() == rounded(EXACT)
+
+
+@row("`tk.pack2`, `tk.tile_bitcast`")
+def _() -> None:
+    @tk.kernel
+    def k(x: tk.array1d[tk.float16], out: tk.array1d[tk.float16]):
+        t = tk.tile_load(x, shape=4)
+        pairs = tk.tile_bitcast(t, tk.uint32)
+        tk.tile_apply(tk.ptx["add.rn.f16x2"], pairs, pairs, tk.pack2(1.0, 10.0, tk.float16))
+        tk.tile_store(out, t)
+
+    assert run(k, np.arange(4, dtype=np.float16), dtype=np.float16).tolist() == [1.0, 11.0, 3.0, 13.0]

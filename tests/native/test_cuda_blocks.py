@@ -90,14 +90,14 @@ def test_no_update_of_many_threads_is_lost(kind: str, build: Any) -> None:
 DIMS = [(1, 5), (3, 40), (33, 17), (64, 64), (5, 300)]
 
 
-@pytest.mark.parametrize("threads", [32, 64, 1024])
+@pytest.mark.parametrize("threads", [1, 7, 32, 64, 100, 1024])
 def test_reductions_have_the_bits_of_the_cpu_in_blocks_of_any_size(
     threads: int, compilers: dict[str, list[str]], build: Any, call: Any
 ) -> None:
     code = '#include "reduce.h"\nusing namespace tk;\n' + SHARED
     for m, n in DIMS:
         for op in ("Sum", "Max"):
-            types, team = f"f32, f32, {op}, {m}, {n}", f"BlockTeam<{threads}>()"
+            types, team = f"f32, f32, {op}, {m}, {n}", "Team()" if threads % 32 else f"BlockTeam<{threads}>()"
             code += f"TK_API void all_{op}_{m}x{n}(const f32* x, f32* y) {{ SHARED f32 scratch[kLanes]; "
             code += f"y[{team}.rank()] = reduce_all<{types}>({team}, x, {{{n}, 1}}, {op}(), scratch); }}\n"
             for axis, into in ((0, "0, 1"), (1, "1, 0")):

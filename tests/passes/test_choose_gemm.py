@@ -215,6 +215,12 @@ def sliced(a, b, acc, row, column, size):
     tk.tile_matmul(x[1:, 3:], y[:, ::2].T, acc)
 
 
+def in_bits(a, b, acc, row, column, size):
+    x, y = tk.tile_load(a, shape=(M, K), offset=(row, 0)), tk.tile_load(b, shape=(K, N))
+    tk.tile_bitcast(x, tk.uint32)[0, 0] = tk.uint32(0x3C003C00)
+    tk.tile_matmul(x, tk.tile_bitcast(tk.tile_bitcast(y, tk.int16), tk.float16), acc)
+
+
 @pytest.mark.parametrize(
     ("body", "how"),
     [
@@ -222,8 +228,9 @@ def sliced(a, b, acc, row, column, size):
         (computed, ["kDense", "kDense"]),
         (scaled, ["kDense", "kDense"]),
         (sliced, ["", ""]),
+        (in_bits, ["kDense", ""]),
     ],
-    ids=["written_between", "computed", "scaled", "sliced"],
+    ids=["written_between", "computed", "scaled", "sliced", "in_bits"],
 )
 def test_tiles_in_shared_memory_are_multiplied_there(body: Callable[..., None], how: list[str]) -> None:
     fn, target, storage = lowered(product(body))

@@ -95,6 +95,20 @@ def test_golden_is_compared_updated_and_shown_as_a_diff(tmp_path: Path) -> None:
     assert "+two\n" in result.stdout
 
 
+def test_numbers_do_not_depend_on_the_tests_before(tmp_path: Path) -> None:
+    module = (
+        "import random, numpy as np\n"
+        "RNG = np.random.default_rng(1)\n"
+        "first = RNG.random()\n"
+        "numbers = set()\n"
+        "def draw(): numbers.add((RNG.random(), np.random.random(), random.random()))\n"
+        "def test_one(): draw()\n"
+        "def test_two(): draw(); assert len(numbers) == 1 and first not in [number for number, *_ in numbers]\n"
+    )
+    write_project(tmp_path, test_a=module)
+    assert run_pytest(tmp_path).returncode == 0
+
+
 def test_workers_share_one_temporary_cache(tmp_path: Path) -> None:
     module = (
         "import os, pathlib\n"

@@ -2,10 +2,11 @@ from typing import Any
 
 import pytest
 
+import tilekit as tk
 from tilekit.errors import KernelNotImplementedError, KernelTypeError
 from tilekit.ir.types import DTYPES, bfloat16, float32
 from tilekit.runtime.arrays import view_of
-from tilekit.runtime.warp_arrays import clone, construct_array, zeros_like
+from tilekit.runtime.warp_arrays import clone, zeros_like
 
 torch = pytest.importorskip("torch")
 
@@ -77,10 +78,10 @@ def test_vmap_tensors_are_refused() -> None:
 
 def test_warp_arrays_of_tensors() -> None:
     tensor = torch.arange(6, dtype=torch.bfloat16).reshape(2, 3).T
-    made = construct_array(tensor)
+    made = tk.array(tensor)
     assert view_of(made).dtype is bfloat16 and made.list() == [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]
-    assert view_of(construct_array(tensor, dtype=float)).dtype is float32
-    assert construct_array(tensor, dtype=float).numpy().tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
+    assert view_of(tk.array(tensor, dtype=float)).dtype is float32
+    assert tk.array(tensor, dtype=float).numpy().tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
     assert clone(torch.ones(3, requires_grad=True)).numpy().tolist() == [1.0, 1.0, 1.0]
     assert view_of(zeros_like(tensor)).dtype is bfloat16
-    assert construct_array([1, 2], dtype=torch.float16).numpy().dtype == "float16"
+    assert tk.array([1, 2], dtype=torch.float16).numpy().dtype == "float16"

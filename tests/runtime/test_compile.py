@@ -121,6 +121,15 @@ def test_a_list_is_compiled_in_the_options_of_the_caller(tmp_path: Any) -> None:
 
 
 @needs_nvrtc
+@pytest.mark.parametrize("ask", [tk.compile, tk.explain])
+@pytest.mark.filterwarnings("error")
+def test_an_architecture_that_is_none_is_told_alone(ask: Any) -> None:
+    """Not after a warning that it has no tensor cores."""
+    with pytest.raises(CompileError, match="makes no code for sm_17"):
+        ask(product, None, None, 17)
+
+
+@needs_nvrtc
 def test_of_a_list_the_first_error_is_raised() -> None:
     with pytest.raises(CompileError, match="makes no code for sm_35"):
         tk.compile([product, point], arch=35)

@@ -162,8 +162,9 @@ def test_wrong_arguments(given, error, message):
     ],
 )
 def test_arguments_that_are_no_sequence(inputs, outputs, message):
-    with pytest.raises(TypeError, match=message):
-        tk.launch_tiled(doubled, dim=2, inputs=inputs, outputs=outputs)
+    for recorded in (False, True):
+        with pytest.raises(TypeError, match=message):
+            tk.launch_tiled(doubled, dim=2, inputs=inputs, outputs=outputs, record_cmd=recorded)
 
 
 @tk.kernel
@@ -171,6 +172,13 @@ def fills(a: tk.array2d[float], more: bool):
     row = a[0]
     if more:
         row[tk.tid()] = 1.0
+
+
+def test_rows_of_an_array_may_be_the_arguments():
+    both = np.arange(8, dtype=np.float32).reshape(2, 4)
+    tk.launch_tiled(doubled, dim=1, inputs=both, block_dim=1)
+    assert both[1].tolist() == [0.0, 2.0, 4.0, 6.0]
+    tk.launch_tiled(doubled, dim=0, inputs=np.zeros((0, 4), np.float32), outputs=both)
 
 
 def test_inputs_that_are_written():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import multiprocessing
 import os
 import signal
@@ -10,9 +11,11 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from tests.timing import allowed
 from tilekit.config import config
 from tilekit.runtime import cpus, pool
 from tilekit.runtime.pool import run_blocks
@@ -42,7 +45,9 @@ def test_small_work_is_one_call_on_this_thread() -> None:
     assert ranges(100, threads=4, work=1000) == [(0, 100, 0)]
 
 
-def test_small_work_without_an_estimate_stays_on_this_thread() -> None:
+def test_small_work_without_an_estimate_stays_on_this_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count()  # on a busy machine the least piece of work may take long
+    monkeypatch.setattr(pool, "time", SimpleNamespace(perf_counter_ns=lambda: next(clock)))
     seen = set()
     run_blocks(lambda *_: seen.add(threading.get_ident()), 16, threads=4)
     assert seen == {threading.get_ident()}
@@ -51,15 +56,17 @@ def test_small_work_without_an_estimate_stays_on_this_thread() -> None:
 @pytest.mark.parametrize("work", [None, 1000 * 10**5, 10**5])
 def test_long_work_is_shared_whatever_the_estimate(work: int | None) -> None:
     seen = set()
+    all_here = threading.Event()
 
     def sleep(begin: int, end: int, worker: int) -> None:
         seen.add(threading.get_ident())
+        if len(seen) == 4:
+            all_here.set()
         time.sleep(0.002 * (end - begin))
+        assert begin < 50 or all_here.wait(20)  # a busy machine may start a thread late
 
-    start = time.perf_counter()
     run_blocks(sleep, 100, threads=4, work=work)
     assert len(seen) == 4
-    assert time.perf_counter() - start < 0.15
 
 
 def test_workers_are_distinct_while_they_run() -> None:
@@ -83,8 +90,8 @@ def test_workers_are_distinct_while_they_run() -> None:
 def test_ctypes_functions_run_at_the_same_time() -> None:
     usleep = ctypes.CDLL(None).usleep if os.name == "posix" else pytest.skip("needs usleep")
     start = time.perf_counter()
-    run_blocks(lambda begin, end, worker: usleep(20_000 * (end - begin)), 16, threads=4, work=BIG)
-    assert time.perf_counter() - start < 0.25
+    run_blocks(lambda begin, end, worker: usleep(100_000 * (end - begin)), 16, threads=4, work=BIG)
+    assert time.perf_counter() - start < 1.2  # 1.6 one after the other
 
 
 @pytest.mark.parametrize("threads", [1, 4])
@@ -137,10 +144,14 @@ def test_many_python_threads_launch_at_once() -> None:
 
 def _child(queue: multiprocessing.queues.Queue) -> None:  # type: ignore[type-arg]
     seen = set()
+    all_here = threading.Event()
 
     def body(begin: int, end: int, worker: int) -> None:
         seen.add(worker)
+        if len(seen) == 3:
+            all_here.set()
         time.sleep(0.005)
+        assert begin < 8 or all_here.wait(15)
 
     run_blocks(body, 16, threads=3, work=BIG)
     queue.put(len(seen))
@@ -160,6 +171,7 @@ def test_a_forked_child_makes_its_own_pool() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("options", ["serial=True", "threads=4, work=10**12", "threads=4"])
 def test_ctrl_c_is_answered(options: str) -> None:
     code = (
@@ -174,7 +186,7 @@ def test_ctrl_c_is_answered(options: str) -> None:
     start = time.perf_counter()
     child.send_signal(signal.SIGINT)
     _, errors = child.communicate(timeout=20)
-    assert time.perf_counter() - start < 1
+    assert time.perf_counter() - start < allowed(1)
     assert b"KeyboardInterrupt" in errors
 
 

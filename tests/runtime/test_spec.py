@@ -98,10 +98,20 @@ def test_arguments_state_types() -> None:
     [
         ([None], None, r"one entry for each of the 4 parameters of kernel 'generic' \(x, y, factor, count\), got 1"),
         (None, {"z": None}, "has no parameter 'z'; its parameters are x, y, factor, count"),
-        (None, {"x": np.zeros(3, np.float32)}, "argument 'x' of kernel 'generic': expects array.*1 dimensions"),
-        (None, {"y": np.zeros(3)}, "expects array.float32., got an array of float64 with 1 dimensions"),
-        (None, {"y": tk.spec(tk.float16, 1)}, "got an array of float16 with 1 dimensions"),
+        (
+            None,
+            {"x": np.zeros(3, np.float32)},
+            "argument 'x' of kernel 'generic': .* give it 2 dimensions, or .*1d.Any.",
+        ),
+        (
+            None,
+            {"y": np.zeros(3)},
+            "expects array.float32., got .* 1 dimension; convert its elements to float32",
+        ),
+        (None, {"y": tk.spec(tk.float16, 1)}, "float16 with 1 dimension; convert its elements to float32, or"),
         (None, {"y": 3.0}, "expects array.float32., got 3.0; give an array, or tk.spec"),
+        (None, {"y": np.zeros((2, 2))}, "give it 1 dimension and convert its elements to float32, or .*2d.tk.float"),
+        (None, [np.zeros(3)], r"a dict of what stands for parameters .* \(x, y, factor, count\).*, got a list; a list"),
         (None, {"y": tk.array2d[float]}, "expects array.float32., got array2d.float32."),
         (None, {"x": tk.array[Any]}, "leaves dtype or rank open"),
         (None, {"count": 2.5}, "expects int32, got 2.5"),

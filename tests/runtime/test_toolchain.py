@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.timing import allowed
 from tilekit.config import config
 from tilekit.errors import CompileError, FallbackWarning
 from tilekit.runtime import cpus, probe, process, store, toolchain
@@ -145,11 +146,11 @@ def test_a_time_limit(tmp_path: Path) -> None:
     chain = fake(script(tmp_path, f"echo $$ > {tmp_path}/pid\nsleep 60 & echo $! > {tmp_path}/child\nwait"))
     start = time.perf_counter()
     with (
-        config.scoped(compile_timeout=1),
-        pytest.raises(CompileError, match=r"did not finish in 1 s \(option compile_"),
+        config.scoped(compile_timeout=2),
+        pytest.raises(CompileError, match=r"did not finish in 2 s \(option compile_"),
     ):
         compile_add(chain, tmp_path)
-    assert time.perf_counter() - start < 3
+    assert time.perf_counter() - start < 30
     assert not any(_runs(int((tmp_path / name).read_text())) for name in ("pid", "child"))
     assert contents(tmp_path) == {"include", "add.cpp", "compiler", "pid", "child"}
 
@@ -164,6 +165,7 @@ def _runs(pid: int) -> bool:
 
 
 @POSIX
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_stops_the_compiler(tmp_path: Path) -> None:
     compiler = script(tmp_path, f'sleep 60 & echo $! > {tmp_path}/child; echo half > "$4"; echo started >&3; wait')
     (tmp_path / "a.cpp").write_text("")
@@ -181,7 +183,7 @@ def test_ctrl_c_stops_the_compiler(tmp_path: Path) -> None:
     start = time.perf_counter()
     child.send_signal(signal.SIGINT)
     _, errors = child.communicate(timeout=20)
-    assert time.perf_counter() - start < 1 and b"KeyboardInterrupt" in errors
+    assert time.perf_counter() - start < allowed(1) and b"KeyboardInterrupt" in errors
     assert not _runs(int((tmp_path / "child").read_text()))
     assert contents(tmp_path) == {"a.cpp", "compiler", "child", "pipe"}
 
@@ -206,11 +208,14 @@ def test_ctrl_c_while_a_compiler_starts(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_verdict_is_kept_on_disk(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = find_toolchain()
     assert first is not None and find_toolchain() is first
-    monkeypatch.setattr(toolchain, "_chosen", {})
     monkeypatch.setattr(process, "run", lambda *args: pytest.fail("a compiler was started"))
-    start = time.perf_counter()
-    assert find_toolchain() == first
-    assert time.perf_counter() - start < 0.05  # about 1 ms
+    took = []
+    for _ in range(5):
+        monkeypatch.setattr(toolchain, "_chosen", {})
+        start = time.perf_counter()
+        assert find_toolchain() == first
+        took.append(time.perf_counter() - start)
+    assert min(took) < 0.05  # about 1 ms
 
 
 @POSIX

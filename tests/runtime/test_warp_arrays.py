@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import tilekit as tk
-from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.errors import DeviceError, KernelTypeError, KernelValueError
 from tilekit.ir import types
 from tilekit.ir.annotations import array, array1d, array2d
 from tilekit.ir.types import DTYPES, bfloat16
 from tilekit.runtime import warp_arrays
 from tilekit.runtime.arrays import view_of
+from tilekit.runtime.cuda import driver
 from tilekit.runtime.warp_names import import_warp
 
 pytest.importorskip("warp")
@@ -128,3 +129,15 @@ def test_the_option_says_where_arrays_are():
                 assert made.device == wp.get_device("cpu")
     with tk.config.scoped(device="gpu"), pytest.raises(ValueError, match="device must be"):
         tk.ones(3)
+
+
+@pytest.mark.parametrize("make", [tk.zeros, tk.empty])
+@pytest.mark.parametrize("name", ["cuda", "cuda:1"])
+def test_a_gpu_that_is_not_there(make: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise DeviceError("no NVIDIA driver is installed")
+
+    monkeypatch.setattr(import_warp(), "is_cuda_available", lambda: False)
+    monkeypatch.setattr(driver, "driver", missing)
+    with pytest.raises(DeviceError, match="no NVIDIA driver is installed"):
+        make(3, device=name)

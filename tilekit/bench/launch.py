@@ -1,5 +1,6 @@
 """Host time of a warm launch, side by side with Warp, on the CPU and on a GPU: ``python -m tilekit.bench.launch``."""
 
+import argparse
 import importlib
 import statistics
 import time
@@ -100,7 +101,8 @@ def with_warp(device: str) -> tuple[Callable[[], object], ...] | None:
     )
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
+    argparse.ArgumentParser(prog="python -m tilekit.bench.launch", description=__doc__).parse_args(arguments)
     rows: dict[str, tuple[Callable[[], object], ...] | None] = {
         "cpu, tilekit, NumPy arrays": with_numpy(),
         "cuda:0, tilekit, PyTorch tensors": with_torch(),

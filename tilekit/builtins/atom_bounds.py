@@ -51,7 +51,7 @@ class Access:
     def _misaligned(self) -> str:
         return (
             f"{self.atom}: {self.name or 'the array'} must have {self.slot.lanes} neighbours of its last axis side by "
-            f"side, the first at a multiple of {self._size} bytes"
+            f"side, the first at a multiple of {self._size} bytes; without .v{self.slot.lanes} they may lie anywhere"
         )
 
     # In the interpreter.
@@ -63,7 +63,7 @@ class Access:
             KernelIndexError: one is not in the array.
             KernelValueError: several are accessed at once that are not side by side, or not aligned.
         """
-        at = tuple(map(int, spread(offset, a.ndim)))
+        at = tuple(min(int(start), 2**63 - 1) for start in spread(offset, a.ndim))  # compiled code saturates as well
         mask = over_elements(pred, self.shape, self.slot.lanes)
         index = tuple(start + axis for start, axis in zip(at, np.nonzero(mask), strict=True))
         for axis, (found, extent) in enumerate(zip(index, a.shape, strict=True)):
@@ -86,8 +86,10 @@ class Access:
         guard = f"!{pred} || " if isinstance(pred, str) else ""
         if pred is None or isinstance(pred, str):
             self._emit_inside(cx, a, at, guard)
-        if self.slot.lanes > 1:
-            self._emit_aligned(cx, a, at, guard)
+            if self.slot.lanes > 1:
+                require(cx, f"{guard}({self._aligned(a, at)})", self._misaligned, "kValueError")
+        elif self.slot.lanes > 1:
+            cx.line(f"const bool {at}_aligned = {self._aligned(a, at)};")
         return str(at)
 
     def _emit_inside(self, cx: Any, a: str, at: str, guard: str) -> None:
@@ -97,22 +99,25 @@ class Access:
             wrong = f"({start} < 0 || {start} > {limit} ? {start} : {limit})"
             require(cx, ok, self._outside, "kIndexError", wrong, limit, axis)
 
-    def _emit_aligned(self, cx: Any, a: str, at: str, guard: str) -> None:
+    def _aligned(self, a: str, at: str) -> str:
+        """Whether what starts there is where its width allows it, as all repeats then are."""
         last = len(self.shape) - 1
         first = ", ".join((a, *(f"{at}[{axis}]" for axis in range(last + 1))))
         wanted = [f"(tk::u64)tk::element({first}) % {self._size} == 0"]
         wanted += [f"{a}.stride[{axis}] % {self._size} == 0" for axis in range(last) if self.shape[axis] > 1]
-        wanted += [f"{a}.stride[{last}] == {self.slot.carriers[0].itemsize}"]
-        require(cx, f"{guard}({' && '.join(wanted)})", self._misaligned, "kValueError")
+        return " && ".join([*wanted, f"{a}.stride[{last}] == {self.slot.carriers[0].itemsize}"])
 
     def emit_address(self, cx: Any, a: str, at: str, repeat: Any, pred: Any) -> str:
         """A pointer to the first element of a repeat, which is in the array where its predicate is true."""
         first, *_ = registers_of(repeat, self.slot.lanes)
         index = [f"{at}[{axis}]" + (f" + {item}" if item != "0" else "") for axis, item in enumerate(first)]
-        for axis, item in enumerate(index if pred is not None and not isinstance(pred, str) else ()):
+        each = pred is not None and not isinstance(pred, str)
+        for axis, item in enumerate(index if each else ()):
             limit = f"{a}.shape[{axis}]"
             beyond = self.slot.lanes - 1 if axis == len(index) - 1 else 0
             ok = f"!{pred.at(repeat)} || ({item} >= 0 && {item} < {limit} - {beyond})"
             wrong = f"({item} < 0 || {item} >= {limit} ? {item} : {limit})"
             require(cx, ok, self._outside, "kIndexError", wrong, limit, axis)
+        if each and self.slot.lanes > 1:
+            require(cx, f"!{pred.at(repeat)} || {at}_aligned", self._misaligned, "kValueError")
         return f"tk::element({', '.join((a, *index))})"

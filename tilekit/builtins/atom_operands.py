@@ -104,7 +104,7 @@ def _instead(slot: Slot, dtype: DType, item: Any) -> str:
     if isinstance(item, Tile):
         return f"; no operand of an atom is converted: use tk.tile_astype(t, tk.{wanted.name})"
     if isinstance(item, Array):
-        return ""
+        return f"; loads and stores do not convert: spell a type of its width, such as .b{dtype.bits}"
     number = f"{float(item)!r}" if type(item) is int and wanted.is_float else f"tk.{wanted.name}(...)"
     return f"; no operand of an atom is converted: write {number}"
 

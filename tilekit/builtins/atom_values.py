@@ -30,7 +30,7 @@ def why_only_on_gpu(atom: Atom) -> str | None:
     """
     if atom.only_on_gpu is None:
         return None
-    return f"{atom.only_on_gpu}; write {atom.spelling.replace('.ftz', '')}, or run the kernel on a GPU"
+    return f"{atom.only_on_gpu}; leave out ftz ({atom.spelling.replace('.ftz', '')}), or run the kernel on a GPU"
 
 
 def _check(atom: Atom) -> None:

@@ -217,8 +217,10 @@ def pack2(low: Any, high: Any, dtype: Any) -> Any:
         if all(number is not None for number in numbers):
             first, second = (to_numpy_scalar(number.value, found) for number in numbers if number is not None)
             return _pack_reference(first, second, found)[()]
-        for name, part in (("low", low), ("high", high)):
-            if isinstance(part, Scalar | Tile) and part.dtype != found:
+        for name, part, number in zip(("low", "high"), (low, high), numbers, strict=True):
+            if number is None and not isinstance(part, Scalar | Tile):
+                raise KernelTypeError(f"pack2(): {name} must be a number or a tile, got {describe(part)}")
+            if number is None and part.dtype != found:
                 raise KernelTypeError(f"pack2(): {name} is {describe(part)}; it must be {found.name}, so cast it first")
         return pack_pair(low, high, found)
     except TilekitError as error:

@@ -177,10 +177,20 @@ def inverse_erfc(y: float) -> float:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if math.erfc(middle) > y else (low, middle)
     z = 0.5 * (low + high)
-    for _ in range(2 if y > 1e-290 else 0):
-        value = math.erfc(z)
-        z += value * math.exp(z * z) * _SLOPE * math.log(value / y)
+    for _ in range(4):
+        if y > 1e-290:
+            value = math.erfc(z)
+            z += value * math.exp(z * z) * _SLOPE * math.log(value / y)
+        else:  # exp(z * z) is infinite, and erfc(z) has few digits
+            z += (_log_erfc(z) - math.log(y)) / (2.0 * z + 1.0 / z)
     return z
+
+
+def _log_erfc(z: float) -> float:
+    """The logarithm of ``erfc(z)``, for a large one."""
+    u = 0.5 / (z * z)
+    series = 1.0 - u * (1.0 - 3.0 * u * (1.0 - 5.0 * u * (1.0 - 7.0 * u)))
+    return -z * z + math.log(series / (z * math.sqrt(math.pi)))
 
 
 _SLOPE = math.sqrt(math.pi) / 2.0

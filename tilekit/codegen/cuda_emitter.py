@@ -13,7 +13,7 @@ from tilekit.codegen.emitter import Emitter
 from tilekit.codegen.layout import Blocked, Fragment, Layout, coordinates
 from tilekit.codegen.orders import PACK_BYTES
 from tilekit.codegen.refs import ElementIndex, TileRef
-from tilekit.codegen.repeats import MOST_UNROLLED, unrolled
+from tilekit.codegen.repeats import MOST_SPELLED, MOST_UNROLLED, unrolled
 from tilekit.codegen.storage import Buffer, Storage, round_up
 from tilekit.codegen.target import Target
 from tilekit.codegen.text import cpp_type
@@ -46,6 +46,8 @@ class CudaEmitter(Emitter):
         self._bases = {op.results[0]: next(op.inputs()) for op in walk(fn.body) if op.builtin.view}
         self._defined = definitions(fn.body)
         self._deferred = deferred_loads(fn, storage)
+        self._spelled = 0
+        """Repeats of instructions that are written out."""
         self._runs: dict[str, str] = {}
         """Of deferred tiles whose neighbours are loaded together, by what the code calls the part of the array: what it
         calls the thread's."""
@@ -305,7 +307,8 @@ class CudaEmitter(Emitter):
 
     def repeats(self, of: TileType, lanes: int = 1, everyone: bool = False) -> Iterator[ElementIndex]:
         out = TileRef("", of, ViewMap.identity(of.shape), Buffer(of, -1))
-        if self.target.threads == 1 and of.size <= MOST_UNROLLED:
+        if self.target.threads == 1 and of.size <= min(MOST_UNROLLED, MOST_SPELLED - self._spelled):
+            self._spelled += of.size
             yield from unrolled(of.shape)
         elif everyone:
             with Emitter.each_element(self, out) as index:

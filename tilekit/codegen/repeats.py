@@ -8,8 +8,11 @@ import numpy as np
 
 from tilekit.codegen.refs import ElementIndex
 
-MOST_UNROLLED = 4096
-"""Repeats that one thread's code spells out; more are a loop."""
+MOST_UNROLLED = 256
+"""Repeats of an op that one thread's code spells out; more are a loop. Compilers take more than twice as long for twice
+as many: half a minute for a thousand of three ops."""
+MOST_SPELLED = 1024
+"""Repeats of all its ops that the code of a kernel spells out."""
 
 
 def unrolled(shape: tuple[int, ...]) -> Iterator[ElementIndex]:

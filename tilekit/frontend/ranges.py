@@ -105,7 +105,10 @@ def make_range(*bounds: Any) -> Range:
     start, stop, step = (0, found[0], 1) if len(found) == 1 else (*found, 1) if len(found) == 2 else found
     if not isinstance(step, Scalar) and step == 0:
         raise fail(KernelValueError("range() step must not be zero"))
-    return Range(start, stop, step)
+    items = Range(start, stop, step)
+    if items.constant and (count := -((start - stop) // step)) >= 2**63:
+        raise fail(KernelValueError(f"range() has {count} iterations, more than an int64 can count"))
+    return items
 
 
 def range_operands(items: Range) -> list[Any]:

@@ -6,7 +6,6 @@ import ast
 import inspect
 import linecache
 import sys
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, TracebackType
@@ -115,17 +114,14 @@ def _parsed(function: FunctionType, file: str, text: str, first: int) -> Source:
     where = Location(file, first, function=function.__name__)
     if function.__name__ == "<lambda>":
         return Source(function, file, _mangled(_find_lambda(function, file, where), function), text, first)
-    # Not textwrap.dedent: comments and lines of strings may stand further left than the function.
+    # Not textwrap.dedent: lines of strings may stand further left than the function, or be blanks alone.
     nested = text[:1].isspace()
-    parsed = f"if True:\n{text}" if nested else textwrap.dedent(text)
-    shift, indent = (first - 2, 0) if nested else (first - 1, text.find("\n") - parsed.find("\n"))
-    node = _parse(parsed, function, where, shift)
+    shift = first - 2 if nested else first - 1
+    node = _parse(f"if True:\n{text}" if nested else text, function, where, shift)
     for item in ast.walk(node):
         if hasattr(item, "lineno"):
             item.lineno += shift
             item.end_lineno += shift  # type: ignore[attr-defined]
-            item.col_offset += indent  # type: ignore[attr-defined]
-            item.end_col_offset += indent  # type: ignore[attr-defined]
     return Source(function, file, _mangled(node, function), text, first)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelTypeError, KernelValueError, operand as marked
+from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError, operand as marked
 from tilekit.ir.context import Concrete, active
 from tilekit.ir.core import Const, Value
 from tilekit.ir.handles import Array, Scalar, Tile
@@ -224,10 +224,13 @@ def index_operand(value: Any, what: str) -> tuple[Any, ...]:
     items = value if isinstance(value, tuple | list) else (value,)
     found = []
     for item in items:
-        operand = operand_of(item, what)
+        is_number = isinstance(item, Scalar | Value | Concrete | Const) or constant(item) is not None
+        operand = operand_of(item, what) if is_number else None
         if operand is None or not isinstance(operand.type, ScalarType) or not operand.type.dtype.is_integer:
             raise KernelTypeError(f"{what} must be an integer or a tuple of integers, got {describe(item)}")
         if isinstance(operand, Const):
+            if not -(2**63) <= operand.value < 2**63:
+                raise KernelIndexError(f"{what} has {operand.value}, which does not fit int64; no array is that long")
             fits = -(2**31) <= operand.value < 2**31
             operand = Const(ScalarType(int32 if fits else as_dtype(np.int64)), operand.value)
         found.append(operand)

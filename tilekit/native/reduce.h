@@ -117,6 +117,28 @@ template <class T> struct Run {
     TK_METHOD T operator()(int e) const { return src[e * stride]; }
 };
 
+// Whether lanes of a warp may meet: a block of other sizes has a warp without some of them.
+template <class TM> TK_FN bool has_whole_warps(TM team) { return TM::threads > 0 || team.size() % kLanes == 0; }
+
+// reduce_run() by threads that are no whole warps: each takes some of the lanes, and then combines them all.
+template <int N, class Acc, class F, class At, class TM>
+TK_FN Acc reduce_apart(TM team, F combine, Acc* scratch, At at)
+{
+    constexpr int count = N < kLanes ? N : kLanes;
+    for (int l = team.rank(); l < count; l += team.size()) {
+        Acc part = cast<Acc>(at(l));
+        TK_UNROLL_BY(1)
+        for (int e = l + kLanes; e < N; e += kLanes) part = combine(part, cast<Acc>(at(e)));
+        scratch[l] = part;
+    }
+    team.sync();
+    Acc parts[count];
+    TK_UNROLL
+    for (int l = 0; l < count; ++l) parts[l] = scratch[l];
+    team.sync();  // scratch may be used again
+    return combine_lanes<count>(parts, combine);
+}
+
 template <class T, class Acc, class F, int... Dims, class TM>
 TK_FN Acc team_reduce_all(TM team, const T* src, const i64 (&stride)[sizeof...(Dims)], F combine, Acc* scratch)
 {
@@ -124,6 +146,7 @@ TK_FN Acc team_reduce_all(TM team, const T* src, const i64 (&stride)[sizeof...(D
     Elements<T, Dims...> at{src, {}, is_dense<Dims...>(stride)};
     TK_UNROLL
     for (int x = 0; x < (int)sizeof...(Dims); ++x) at.stride[x] = stride[x];
+    if (!has_whole_warps(team)) return reduce_apart<n>(team, combine, scratch, at);
     const int rank = team.rank(), warp = rank / kLanes, lane = rank % kLanes;
     int warps = 1;
     if constexpr (F::template any_order<Acc>) {  // by all warps
@@ -146,7 +169,7 @@ TK_FN Acc team_reduce_all(TM team, const T* src, const i64 (&stride)[sizeof...(D
 }
 
 // Along an axis whose elements lie side by side, or where there are few results, some lanes of a warp make each result;
-// else each thread makes its own.
+// else, and where there are no whole warps, each thread makes its own.
 template <int Axis, class T, class Acc, class TO, class F, int... Dims, class TM>
 TK_FN void team_reduce_axis(TM team, TO* dst, const i64 (&dst_stride)[sizeof...(Dims)], const T* src,
                             const i64 (&stride)[sizeof...(Dims)], F combine)
@@ -156,18 +179,20 @@ TK_FN void team_reduce_axis(TM team, TO* dst, const i64 (&dst_stride)[sizeof...(
     constexpr int L = n > 16 ? 32 : n > 8 ? 16 : n > 4 ? 8 : 4, per_warp = kLanes / L;
     i64 from, to;
     if constexpr (n > 4 && (Axis == S::rank - 1 || results * 4 <= threads)) {
-        const int lane = team.rank() % L, first = team.rank() / L, step = team.size() / kLanes * per_warp;
-        for (int base = 0; base < results; base += step) {
-            const int e = base + first;
-            reduction_at<Axis, Dims...>(e < results ? e : 0, stride, dst_stride, from, to);
-            const Acc found = reduce_lanes<n, L, Acc>(lane, combine, Run<T>{src + from, stride[Axis]});
-            if (lane == 0 && e < results) dst[to] = cast<TO>(found);
+        if (has_whole_warps(team)) {
+            const int lane = team.rank() % L, first = team.rank() / L, step = team.size() / kLanes * per_warp;
+            for (int base = 0; base < results; base += step) {
+                const int e = base + first;
+                reduction_at<Axis, Dims...>(e < results ? e : 0, stride, dst_stride, from, to);
+                const Acc found = reduce_lanes<n, L, Acc>(lane, combine, Run<T>{src + from, stride[Axis]});
+                if (lane == 0 && e < results) dst[to] = cast<TO>(found);
+            }
+            return;
         }
-    } else {
-        for (int e = team.rank(); e < results; e += team.size()) {
-            reduction_at<Axis, Dims...>(e, stride, dst_stride, from, to);
-            dst[to] = cast<TO>(reduce_run<n, Acc>(src + from, stride[Axis], combine));
-        }
+    }
+    for (int e = team.rank(); e < results; e += team.size()) {
+        reduction_at<Axis, Dims...>(e, stride, dst_stride, from, to);
+        dst[to] = cast<TO>(reduce_run<n, Acc>(src + from, stride[Axis], combine));
     }
 }
 #endif

@@ -117,7 +117,7 @@ class _Chooser:
         view = self.defined.get(value)
         if view is None or not view.builtin.view:
             return ViewMap.identity(_tile(value).shape)
-        map: ViewMap = view.attrs["map"]
+        map = view.attrs.get("map") or ViewMap.identity(_tile(value).shape)  # without one, all elements in order
         known = view.operands.get("offset") is None and not self._is_view(next(view.inputs()))
         return map if known else ViewMap(map.shape, map.strides, 1)  # at no multiple of 16 bytes that is known
 

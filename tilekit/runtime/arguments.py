@@ -21,6 +21,7 @@ from tilekit.runtime.array_view import ArrayView, self_overlapping
 from tilekit.runtime.arrays import library_of, view_of
 
 _LARGEST = 3.4028234e38
+_NUMBERS = (int, float, np.number, np.bool_)
 
 Entry = None | str | tuple[str, int]
 """What the specialisation key knows of an argument: None, a number's dtype, or an array's dtype and rank."""
@@ -133,8 +134,24 @@ def _is_array(value: Any) -> bool:
 def _generic(parameter: Parameter, view: ArrayView) -> Entry:
     annotation = parameter.annotation
     if isinstance(annotation, ArrayAnnotation) and not annotation.accepts(view.dtype, len(view.shape)):
-        raise KernelTypeError(f"expects {annotation}, got an array of {view.dtype.name} with {view.ndim} dimensions")
+        raise misfit(annotation, view)
     return view.dtype.name, len(view.shape)
+
+
+def misfit(annotation: ArrayAnnotation, view: ArrayView) -> KernelTypeError:
+    """What is wrong with an array that a parameter does not take, and what to do."""
+    dtype, ndim = annotation.dtype, annotation.ndim
+    needed = [] if ndim in (None, view.ndim) else [f"give it {_dimensions(ndim)}"]
+    needed += [] if dtype in (Any, view.dtype) else [f"convert its elements to {dtype.name}"]
+    got = f"got an array of {view.dtype.name} with {_dimensions(view.ndim)}"
+    fits = f"tk.array{view.ndim}d[{'Any' if dtype is Any else f'tk.{view.dtype.name}'}]"
+    return KernelTypeError(
+        f"expects {annotation}, {got}; {' and '.join(needed)}, or annotate the parameter with {fits}"
+    )
+
+
+def _dimensions(count: int) -> str:
+    return f"{count} dimension{'s' * (count != 1)}"
 
 
 def check_written(
@@ -205,7 +222,11 @@ def scalar_value(value: Any, dtype: DType) -> Any:
     Raises:
         KernelTypeError: it is not a number, or does not fit.
     """
-    if not isinstance(value, int | float | np.number | bool | np.bool_) or isinstance(value, np.complexfloating):
+    own = None if isinstance(value, _NUMBERS) else find_dtype(type(value))
+    if own is not None:  # a number of Warp's or of ml_dtypes
+        value = getattr(value, "value", value)
+        value = float(value) if own.is_float else value
+    if not isinstance(value, _NUMBERS) or isinstance(value, np.complexfloating):
         raise KernelTypeError(f"expects {dtype.name}, got {value!r} of type {type(value).__name__}")
     if dtype.is_integer:
         if isinstance(value, float | np.floating):

@@ -9,6 +9,7 @@ from tilekit.codegen.architectures import arch_name
 from tilekit.errors import KernelTypeError, KernelValueError
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.operands import describe
+from tilekit.runtime.cuda import nvrtc
 from tilekit.runtime.launch import block_dim_of, dims_of
 from tilekit.runtime.parallel import in_parallel
 from tilekit.runtime.spec import class_of, state
@@ -68,6 +69,7 @@ def compile(
         >>> compiled.plans[0].backend, compiled.shared_bytes
         ('scalar', 768)
     """
+    check_arch(device, arch)
     how = {"args": args, "dim": dim, "arch": arch, "block_dim": block_dim, "arrays": arrays, "tiled": tiled}
     if isinstance(kernel, Kernel):
         return prepare(kernel, device=device, **how).build()
@@ -75,6 +77,16 @@ def compile(
         raise KernelTypeError(f"tk.compile takes a kernel made by @tk.kernel or a list of them, got {describe(kernel)}")
     prepared = [prepare(item, device=device, **how) for item in kernel]
     return in_parallel([item.build for item in prepared])
+
+
+def check_arch(device: str | None, arch: int | str) -> None:
+    """Refuse an architecture that no code is made for, before passes warn of what it lacks.
+
+    Raises:
+        KernelValueError, CompileError, MissingPackageError: as :func:`compile`.
+    """
+    if device is None or str(device) == "cuda":
+        nvrtc.check_arch(arch_name(arch))
 
 
 def prepare(

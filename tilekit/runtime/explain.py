@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from tilekit.codegen.architectures import registers_limit, shared_limit
@@ -43,8 +45,11 @@ def explain(kernel: Any, *args: Any, **options: Any) -> None:
                 4 bytes  tile<1xf32>   memory  line 4
           memory of a block: 320 bytes
     """
-    from tilekit.runtime.compile import prepare
+    from tilekit.runtime.compile import check_arch, prepare
 
+    given = signature(prepare).bind(kernel, *args, **options).arguments
+    with suppress(MissingPackageError):
+        check_arch(given.get("device"), given.get("arch", 90))
     print(explanation(prepare(kernel, *args, **options)))
 
 

@@ -106,7 +106,7 @@ def _run_anew(
         from tilekit.runtime.specialise import compile_for  # compilers and passes, which a warm launch never needs
 
         compiled = compile_for(kernel, key, LaunchForm(tiled, len(grid), block_dim), options.values)
-    if inputs:  # outputs have been checked
+    if len(inputs):  # outputs have been checked
         check_written(kernel, entries, compiled.written, views)
     if on_cuda:
         compiled.run(values, grid, points, views, stream)
@@ -159,13 +159,13 @@ class Launch:
     """
 
     def __init__(self, kernel: Kernel, dim: Any, inputs: Sequence[Any], outputs: Sequence[Any], *how: Any) -> None:
+        bind(kernel, inputs, outputs)
         self._kernel = kernel
         self._dim = dims_of(dim)
         self._params = [*inputs, *outputs]
         self._first_output = len(inputs)
         self._how = how
         self._read = _UNREAD
-        bind(kernel, inputs, outputs)
 
     @property
     def kernel(self) -> Kernel:
@@ -290,7 +290,8 @@ def launch(
         record_cmd: Return a ``Launch`` to run later instead of running the kernel.
         max_blocks: Accepted, without meaning.
         block_dim: Lanes of a block, at most 1024; None, and what is not positive, means 256. It affects results only
-            in kernels that observe lanes. On a GPU a block has as many threads, rounded up to a multiple of 32.
+            in kernels that observe lanes. On a GPU a block has as many threads, without lanes and atoms rounded up to a
+            multiple of 32.
 
     Returns:
         None, or with ``record_cmd`` a ``Launch``.
@@ -349,7 +350,8 @@ def launch_tiled(
         record_cmd: Return a ``Launch`` to run later instead of running the kernel.
         max_blocks: Accepted, without meaning.
         block_dim: Lanes of a block, at most 1024; None, and what is not positive, means 256. It affects results only
-            in kernels that observe lanes. On a GPU a block has as many threads, rounded up to a multiple of 32.
+            in kernels that observe lanes. On a GPU a block has as many threads, without lanes and atoms rounded up to a
+            multiple of 32.
 
     Returns:
         None, or with ``record_cmd`` a ``Launch``.

@@ -16,7 +16,7 @@ from tilekit.ir.annotations import MAX_NDIM, ArrayAnnotation
 from tilekit.ir.attributes import suggestion
 from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, DType, ScalarType, as_dtype, find_dtype
-from tilekit.runtime.arguments import scalar_value
+from tilekit.runtime.arguments import misfit, scalar_value
 from tilekit.runtime.array_view import ArrayView, alignment_class, array_class
 from tilekit.runtime.arrays import view_of
 
@@ -128,6 +128,11 @@ def state(kernel: Kernel, args: Sequence[Any] | None, arrays: Mapping[str, Any] 
             f"args must have one entry for each of the {len(names)} parameters of kernel {kernel.key!r} "
             f"({', '.join(names)}), got {count}"
         )
+    if arrays is not None and not isinstance(arrays, Mapping):
+        raise KernelTypeError(
+            f"arrays must be a dict of what stands for parameters of kernel {kernel.key!r} ({', '.join(names)}) by "
+            f"their names, got {describe(arrays)}; a list with an entry for each of them is args"
+        )
     given = {**dict(zip(names, args or (), strict=False)), **(arrays or {})}
     for name in given:
         if name not in names:
@@ -165,7 +170,7 @@ def _type(name: str, annotation: Any, value: Any, stated: Stated) -> Type:
         raise KernelTypeError(f"expects {annotation.name}, got {'None' if value is None else 'an array'}")
     view = value.view() if isinstance(value, Spec) else view_of(value)
     if expects_array and not annotation.accepts(view.dtype, view.ndim):
-        raise KernelTypeError(f"expects {annotation}, got an array of {view.dtype.name} with {view.ndim} dimensions")
+        raise misfit(annotation, view)
     stated.views[name] = view
     return ArrayType(view.dtype, view.ndim)
 

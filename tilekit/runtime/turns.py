@@ -7,12 +7,14 @@ once, and all get its result: so they share tiles. Between two such places a lan
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import ctypes
 import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -61,8 +63,9 @@ class Turns:
         self.error: BaseException | None = None
         self.failed: int | None = None
         """The lane whose own code failed."""
-        self._turn = [threading.Semaphore(0) for _ in range(lanes)]
-        self._done = threading.Semaphore(0)
+        # Not semaphores: those are Python code, and Ctrl-C inside them can leave their locks held.
+        self._turn: list[SimpleQueue[None]] = [SimpleQueue() for _ in range(lanes)]
+        self._done: SimpleQueue[None] = SimpleQueue()
         self._threads: dict[int, threading.Thread] = {}
         self.busy = False
         """Whether an operation is being done: what it calls is part of it."""
@@ -79,12 +82,13 @@ class Turns:
         """
         try:
             self._lane(0)
-            self._done.acquire()
+            _wait_for(self._done)
         except KeyboardInterrupt as error:  # while the others ran
             self._fail(error, None)
         finally:
             for thread in self._threads.values():
-                thread.join()
+                if thread.is_alive():  # one whose start was interrupted is not
+                    thread.join()
         if self.error is not None:
             raise self.error
 
@@ -115,13 +119,13 @@ class Turns:
     # Threads.
 
     def _lane(self, lane: int) -> None:
-        self._running = lane
         try:
+            self._begin(lane)
             self.body(lane, self)
             self.arrivals.append(Arrival("end", None))
             if lane == self.lanes - 1:
                 self._together()
-                self._done.release()
+                self._done.put(None)
             else:
                 self._wake(lane + 1)
         except Stopped:
@@ -132,7 +136,7 @@ class Turns:
     def _wake(self, lane: int) -> None:
         self._tracer = sys.gettrace()
         if lane in self._threads or lane == 0:
-            self._turn[lane].release()
+            self._turn[lane].put(None)
             return
         context = contextvars.copy_context()
         self._threads[lane] = threading.Thread(target=context.run, args=(self._start, lane), daemon=True)
@@ -143,7 +147,11 @@ class Turns:
         self._lane(lane)
 
     def _sleep(self, lane: int) -> None:
-        self._turn[lane].acquire()
+        _wait_for(self._turn[lane])
+        self._begin(lane)
+
+    def _begin(self, lane: int) -> None:
+        """Go on, if none has failed: said before it is asked, since :meth:`_fail` fails before it asks who runs."""
         self._running = lane
         if self.error is not None:
             raise Stopped
@@ -152,13 +160,20 @@ class Turns:
         """Keep the first error and end every lane."""
         if self.error is None:
             self.error, self.failed = error, lane
+        running = self._threads.get(self._running)  # before the others are woken: each then says that it runs
         for turn in self._turn:
-            turn.release()
-        self._done.release()
-        thread = self._threads.get(self._running)
-        if isinstance(error, KeyboardInterrupt) and thread not in (None, threading.current_thread()):
-            assert thread is not None and thread.ident is not None
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Stopped))
+            turn.put(None)
+        self._done.put(None)
+        if isinstance(error, KeyboardInterrupt) and running not in (None, threading.current_thread()):
+            assert running is not None and running.ident is not None
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(running.ident), ctypes.py_object(Stopped))
+
+
+def _wait_for(queue: SimpleQueue[None]) -> None:
+    """Wait until something is put. The main thread looks up at times: Ctrl-C just before it waits does not wake it."""
+    while True:
+        with contextlib.suppress(Empty):
+            return queue.get(timeout=0.5 if threading.current_thread() is threading.main_thread() else None)
 
 
 class Member:

@@ -2,7 +2,7 @@
 
 ``device``, in any spelling that a launch takes, says where an array is; else the option ``device`` does, else Warp's
 current device: the first GPU where Warp sees one. Arrays for ``"interpret"`` are on the host.
-All of them raise MissingPackageError where Warp is not installed.
+All of them raise MissingPackageError where Warp is not installed, and DeviceError for a GPU where there is no driver.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def from_torch(
     return import_warp().from_torch(t, to_warp_dtype(dtype), requires_grad, grad, return_ctype, retain_grad)
 
 
-def construct_array(data: Any = None, *, dtype: Any = Any, ndim: int | None = None, **options: Any) -> Any:
+def _construct(data: Any = None, *, dtype: Any = Any, ndim: int | None = None, **options: Any) -> Any:
     """What ``tk.array(...)`` does when it is given data, a shape or a pointer.
 
     Raises:
@@ -251,7 +251,7 @@ def construct_array(data: Any = None, *, dtype: Any = Any, ndim: int | None = No
     return result
 
 
-set_construct_hook(construct_array)
+set_construct_hook(_construct)
 
 
 def _foreign_data(data: Any, dtype: Any) -> tuple[Any, Any]:
@@ -280,6 +280,10 @@ def _device(given: Any) -> Any:
     if given is None or type(given).__module__.partition(".")[0] == "warp":
         return given
     name = name_of(given)
+    if name.startswith("cuda") and not import_warp().is_cuda_available():
+        from tilekit.runtime.cuda.driver import driver
+
+        driver()  # says that there is none; else Warp says what it lacks
     return "cpu" if name == INTERPRET else name
 
 

@@ -16,6 +16,7 @@ import pytest
 
 import tilekit as tk
 from tests.nvrtc import needs_nvrtc
+from tests.timing import allowed
 from tilekit.codegen.target import Target
 from tilekit.errors import CompileError, DeviceError
 from tilekit.runtime import cache
@@ -158,8 +159,8 @@ def test_a_time_limit() -> None:
     with tk.config.scoped(compile_timeout=1):
         began = time.monotonic()
         with pytest.raises(TimedOutError, match=r"it did not finish in 1 s \(option compile_timeout\)"):
-            nvrtc.on_thread(lambda: time.sleep(5), "it")
-        assert time.monotonic() - began < 3
+            nvrtc.on_thread(lambda: time.sleep(15), "it")
+        assert time.monotonic() - began < 10
 
 
 @needs_nvrtc
@@ -173,6 +174,7 @@ def test_threads_that_want_one_kernel_compile_it_once(folder: Path, monkeypatch:
 
 @needs_nvrtc
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_is_answered(tmp_path: Path) -> None:
     """A kernel that takes many seconds to compile; the process is interrupted and ends at once, leaving nothing."""
     code = """
@@ -205,6 +207,6 @@ def test_ctrl_c_is_answered(tmp_path: Path) -> None:
         child.send_signal(signal.SIGINT)
         began = time.monotonic()
         assert child.stdout.readline() == "interrupted\n"
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < allowed(1)
         assert child.wait(20) == 3
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -118,10 +118,11 @@ def find_kernel(text: str) -> Kernel:
         return next(iter(kernels.values()))
     if not kernels:
         raise KernelNameError(f"{file} defines no kernel at its top level; a kernel is a function under @tk.kernel")
+    if not name:
+        raise KernelNameError(f"{file} defines several kernels; name one: {', '.join(f'{file}:{k}' for k in kernels)}")
     close = difflib.get_close_matches(name, kernels, 1)
     hint = f"did you mean {file}:{close[0]}?" if close else f"it defines {', '.join(kernels)}"
-    what = f"no kernel {name!r}" if name else "several kernels"
-    raise KernelNameError(f"{file} defines {what}; {hint}")
+    raise KernelNameError(f"{file} defines no kernel {name!r}; {hint}")
 
 
 def _kernels(owner: Any, prefix: str = "") -> dict[str, Kernel]:
