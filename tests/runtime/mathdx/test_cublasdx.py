@@ -12,7 +12,10 @@ import pytest
 import tilekit as tk
 from tests.native.mma_source import counted, instructions, main_loop, needs_nvdisasm
 from tests.nvrtc import needs_nvrtc
+from tilekit.codegen.gemm_units import Unit
+from tilekit.runtime.cuda import build, link, nvrtc
 from tilekit.runtime.mathdx import providers
+from tilekit.runtime.mathdx.units import make_units
 from tilekit.runtime.program import Compiled, compile_kernel
 
 needs_mathdx = pytest.mark.skipif(bool(providers.why_missing()), reason=f"needs MathDx: {providers.why_missing()}")
@@ -106,6 +109,48 @@ def test_every_kind_in_every_order(dtype: Any, precision: str, arch: str, order:
     if opcode == "DMMA" and arch in ("86", "89", "120"):  # which have no tensor cores for float64
         opcode = "D"
     check(compiled(product((64, 64, 32 if dtype.itemsize == 2 else 16), dtype, order, precision), arch), opcode)
+
+
+ITEMSIZE = {"F16": 2, "BF16": 2, "TF32": 4, "F32": 4, "F64": 8}
+
+
+def places_kernel(unit: Unit, shift: int) -> str:
+    """A kernel that stores something unless 16 bytes of a row stay together, aligned and inside the factor."""
+    per, name, found = 16 // ITEMSIZE[unit.precision], unit.name, []
+    for letter, extents, row in (("a", (unit.m, unit.k), unit.rows[0]), ("b", (unit.k, unit.n), unit.rows[1])):
+        rows, cols = extents if row else extents[::-1]
+        at, first = (
+            f"{name}::place_{letter}({x if row else y}, {y if row else x})" for x, y in (("i", "j"), ("i", "f"))
+        )
+        found.append(f"""
+    TK_UNROLL
+    for (int i = 0; i < {rows}; ++i) {{
+        TK_UNROLL
+        for (int j = 0; j < {cols}; ++j) {{
+            const int f = j / {per} * {per};
+            bad |= {at} != {first} + j - f + {shift} || {first} % {per} != 0 || {at} >= {rows * cols};
+        }}
+    }}""")
+    body = f"    bool bad = false;{''.join(found)}\n    if (bad) *out = 1;\n"
+    return f'#include "mathdx.h"\nTK_GEMM_UNIT({name})\nextern "C" __global__ void check(int* out)\n{{\n{body}}}\n'
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("arch", ["80", "90a"])
+@pytest.mark.parametrize("order", ["NN", "TN"])
+@pytest.mark.parametrize(("dtype", "precision"), KINDS, ids=str)
+def test_packs_of_a_row_stay_whole(dtype: Any, precision: str, order: str, arch: str) -> None:
+    """What asynchronous copies rely on. Linked, the answer is a constant, so that no GPU is needed to know it."""
+    found = compiled(product((64, 64, 32 if dtype.itemsize == 2 else 16), dtype, order, precision), arch)
+    (ready,) = make_units(found.generated.units)
+    given = build.options_of(found.target, {})
+    told = [option for option in given if not option.startswith("--ptxas")] + list(ready.options)
+    stores = []
+    for shift in (0, 1):
+        code = nvrtc.compile_for_linking(places_kernel(ready.unit, shift), "check", build.headers(), told)
+        cubin = link.link({"check": code, ready.unit.name: ready.code}, "check", link.options_of(given))
+        stores.append(counted(instructions(cubin.code))["STG"])
+    assert stores == [0, 1]
 
 
 @pytest.mark.deep
