@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from docutils import nodes
+import written
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
 
 from tilekit.builtins.atom_forms import families
 from tilekit.builtins.atom_listing import legend, rows
@@ -35,14 +34,5 @@ def page() -> str:
     return "\n".join(lines)
 
 
-class AtomsDirective(SphinxDirective):
-    has_content = False
-
-    def run(self) -> list[nodes.Node]:
-        self.env.note_reread()  # depends on the package, not on this page's text
-        return self.parse_text_to_nodes(page(), allow_section_headings=True)
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
-    app.add_directive("tilekit-atoms", AtomsDirective)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    return written.add(app, "tilekit-atoms", page)

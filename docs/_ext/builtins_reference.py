@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from docutils import nodes
+import written
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import Config, GoogleDocstring
-from sphinx.util.docutils import SphinxDirective
 
 from tilekit.public import documented
 
@@ -33,14 +32,5 @@ def page(entries: list[Any]) -> str:
     return "\n".join(lines)
 
 
-class BuiltinsDirective(SphinxDirective):
-    has_content = False
-
-    def run(self) -> list[nodes.Node]:
-        self.env.note_reread()  # depends on the package, not on this page's text
-        return self.parse_text_to_nodes(page(documented()), allow_section_headings=True)
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
-    app.add_directive("tilekit-builtins", BuiltinsDirective)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    return written.add(app, "tilekit-builtins", lambda: page(documented()))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import written
 from builtins_reference import page as sections
-from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
 
 import tilekit
 from tilekit.options import OPTIONS, WARP_OPTIONS
@@ -43,14 +42,5 @@ def page() -> str:
     return "\n".join([*lines, f"{names(sorted(warp_names.names()))}.", ""])
 
 
-class HostDirective(SphinxDirective):
-    has_content = False
-
-    def run(self) -> list[nodes.Node]:
-        self.env.note_reread()  # depends on the package, not on this page's text
-        return self.parse_text_to_nodes(page(), allow_section_headings=True)
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
-    app.add_directive("tilekit-host", HostDirective)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    return written.add(app, "tilekit-host", page)

@@ -37,20 +37,15 @@ def directed(A: tk.array1d[tk.float32]):
     tk.tile_store(A, r)
 
 
-@tk.kernel
-def of_halves(A: tk.array2d[tk.float16]):
-    r = tk.tile_load(A, (4, 2))
-    x = tk.tile_bitcast(r, tk.uint32)
-    tk.tile_apply("fma.rn.f16x2", x, x, tk.pack2(3.0, 5.0, tk.float16), x)
-    tk.tile_store(A, r)
+def of_pairs(dtype: Any, atom: str) -> Any:
+    @tk.kernel
+    def paired(A: tk.array2d[dtype]):
+        r = tk.tile_load(A, (4, 2))
+        x = tk.tile_bitcast(r, tk.uint32)
+        tk.tile_apply(atom, x, x, tk.pack2(3.0, 5.0, dtype), x)
+        tk.tile_store(A, r)
 
-
-@tk.kernel
-def of_brain_floats(A: tk.array2d[tk.bfloat16]):
-    r = tk.tile_load(A, (4, 2))
-    x = tk.tile_bitcast(r, tk.uint32)
-    tk.tile_apply("fma.rn.bf16x2", x, x, tk.pack2(3.0, 5.0, tk.bfloat16), x)
-    tk.tile_store(A, r)
+    return paired
 
 
 @tk.kernel
@@ -91,8 +86,8 @@ def apart(A: tk.array1d[tk.float32]):
 
 EXPECTED = [
     (directed, ["FFMA.RZ"] * 4),
-    (of_halves, ["HFMA2"] * 4),
-    (of_brain_floats, ["HFMA2.BF16_V2"] * 4),
+    (of_pairs(tk.float16, "fma.rn.f16x2"), ["HFMA2"] * 4),
+    (of_pairs(tk.bfloat16, "fma.rn.bf16x2"), ["HFMA2.BF16_V2"] * 4),
     (of_doubles, ["DFMA.RP"] * 4),
     (flushing, ["FFMA.FTZ.RM.SAT"] * 4),
     (friendly, ["FFMA.RP"] * 4),

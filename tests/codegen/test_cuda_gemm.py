@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import tilekit as tk
+from tests.codegen.loops import product
 from tests.native.mma_source import counted, instructions, main_loop, needs_nvdisasm
 from tests.nvrtc import needs_nvrtc
 from tilekit.runtime.program import Compiled, compile_kernel
 from tilekit.runtime.spec import dense_class
 
-Epilogue = Callable[[Any], Any]
-
-
-def kernel(tile: tuple[int, int, int], dtype: Any, out: Any, precision: str = "default", after: Epilogue = lambda t: t):
-    m, n, k = tile
-    total = tk.float64 if dtype is tk.float64 else tk.float32
-
-    @tk.kernel
-    def gemm(a: tk.array2d[dtype], b: tk.array2d[dtype], c: tk.array2d[out], steps: int):
-        i, j = tk.tid()
-        acc = tk.tile_zeros(shape=(m, n), dtype=total)
-        for s in range(steps):
-            x = tk.tile_load(a, shape=(m, k), offset=(i * m, s * k))
-            y = tk.tile_load(b, shape=(k, n), offset=(s * k, j * n))
-            tk.tile_matmul(x, y, acc, precision=precision)
-        tk.tile_store(c, tk.tile_astype(after(acc), out), offset=(i * m, j * n))
-
-    return gemm
-
 
 def compiled(*given: Any, arch: str = "90a", **more: Any) -> Compiled:
-    return compile_kernel(kernel(*given, **more), device="cuda", arch=arch)
+    return compile_kernel(product(*given, **more), device="cuda", arch=arch)
 
 
 def test_a_loop_is_zeros_a_ring_and_a_store() -> None:
@@ -197,7 +178,7 @@ def test_a_tile_that_is_read_before_the_loop_fits_the_registers() -> None:
 @pytest.mark.parametrize(("dtype", "words"), [(tk.float16, 2), (tk.float32, 4)], ids=str)
 def test_neighbours_of_a_column_are_stored_together(dtype: Any, words: int) -> None:
     arrays = {name: dense_class(2) for name in "ab"} | {"c": replace(dense_class(2), unit_axis=0)}
-    gemm = kernel((64, 64, 32), dtype, tk.float32)
+    gemm = product((64, 64, 32), dtype, tk.float32)
     found = compile_kernel(gemm, device="cuda", arch="90a", arrays=arrays)
     assert "tk::store_columns<" in found.source
     assert any(op.startswith(f"STG.E.{words * 32}") for op in instructions(found.cubin))

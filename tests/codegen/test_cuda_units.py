@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 import tilekit as tk
+from tests.codegen.loops import Tile, product
 from tests.native.mma_source import counted, instructions, needs_nvdisasm
 from tests.nvrtc import needs_nvrtc
 from tests.runtime.mathdx import stand_in
 from tilekit.errors import CompileError, FallbackWarning, PrecisionWarning
 from tilekit.runtime.mathdx import providers
 from tilekit.runtime.program import Compiled, compile_kernel
-
-Tile = tuple[int, int, int]
 
 
 @pytest.fixture(autouse=True)
@@ -25,26 +24,7 @@ def cublasdx(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def kernel(tile: Tile, dtype: Any, order: str = "NN", precision: str = "default", **options: Any) -> tk.Kernel:
-    m, n, k = tile
-    total = tk.float64 if dtype is tk.float64 else tk.float32
-
-    @tk.kernel(**options)
-    def gemm(a: tk.array2d[dtype], b: tk.array2d[dtype], c: tk.array2d[total], steps: int):
-        i, j = tk.tid()
-        acc = tk.tile_zeros(shape=(m, n), dtype=total)
-        for s in range(steps):
-            if order[0] == "T":
-                x = tk.tile_transpose(tk.tile_load(a, shape=(k, m), offset=(s * k, i * m)))
-            else:
-                x = tk.tile_load(a, shape=(m, k), offset=(i * m, s * k))
-            if order[1] == "T":
-                y = tk.tile_transpose(tk.tile_load(b, shape=(n, k), offset=(j * n, s * k)))
-            else:
-                y = tk.tile_load(b, shape=(k, n), offset=(s * k, j * n))
-            tk.tile_matmul(x, y, acc, precision=precision)
-        tk.tile_store(c, acc * 0.5, offset=(i * m, j * n))
-
-    return gemm
+    return product(tile, dtype, None, precision, lambda t: t * 0.5, order, **options)
 
 
 def compiled(kernel: tk.Kernel, arch: str = "90a", gemm: str = "cublasdx") -> Compiled:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import statistics
-import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import tilekit as tk
+from tilekit.bench.copies import Run, checked, on_a_gpu, show
 
-ROUNDS = 5
-REPEATS = 20
 SIDE = 16384
 SHAPES = ((4, 256), (16, 256), (1, 1024), (64, 64))
 THREADS = (128, 256)
@@ -38,26 +33,9 @@ def scaled_points(a: tk.array1d[Any], b: tk.array1d[Any]) -> None:
     b[i] = 2 * a[i]
 
 
-def seconds(torch: Any, runs: list[Callable[[], object]]) -> list[float]:
-    """The median time of each run, in turns so that all see the same clocks."""
-    times: list[list[float]] = [[] for _ in runs]
-    for run in runs:
-        run()
-    for _ in range(ROUNDS):
-        for index, run in enumerate(runs):
-            first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            first.record()
-            for _ in range(REPEATS):
-                run()
-            last.record()
-            last.synchronize()
-            times[index].append(first.elapsed_time(last) / REPEATS / 1000)
-    return [statistics.median(found) for found in times]
-
-
-def launches(x: Any, out: Any, side: int) -> dict[str, Callable[[], object]]:
+def launches(x: Any, out: Any, side: int) -> dict[str, Run]:
     """The launches that are compared: tiles of several shapes, and points."""
-    found: dict[str, Callable[[], object]] = {}
+    found: dict[str, Run] = {}
     for threads in THREADS:
         for rows, columns in SHAPES:
             grid = side // rows, side // columns
@@ -74,23 +52,13 @@ def measure(torch: Any, dtype: Any, side: int) -> None:
     x = torch.randn(side, side, device="cuda").to(dtype)
     out = torch.empty_like(x)
     peer = torch.empty_like(x)
-    runs: dict[str, Callable[[], object]] = {
+    runs: dict[str, Run] = {
         "torch copy": lambda: peer.copy_(x),
         "torch mul": lambda: torch.mul(x, 2, out=peer),
     }
     for title, run in launches(x, out, side).items():
-        start = time.perf_counter()
-        run()
-        torch.cuda.synchronize()
-        name = f"tilekit {title}, first run {time.perf_counter() - start:.2f} s"
-        assert torch.equal(out, x * 2), name
-        out.fill_(float("nan"))
-        runs[name] = run
-    found = dict(zip(runs, seconds(torch, list(runs.values())), strict=True))
-    bytes_moved = 2 * x.numel() * x.element_size()
-    print(f"\n{dtype}, {side}x{side}")
-    for name, took in found.items():
-        print(f"{name:48} {bytes_moved / took / 1e9:7.0f} GB/s  {found['torch copy'] / took:.2f} of the copy")
+        runs[checked(torch, f"tilekit {title}", run, out, x * 2)] = run
+    show(torch, f"{dtype}, {side}x{side}", runs, x)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -98,17 +66,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tilekit.bench.elementwise", description=__doc__)
     parser.add_argument("--side", type=int, default=SIDE, help="rows and columns of the arrays")
     side = parser.parse_args(arguments).side
-    try:
-        torch: Any = importlib.import_module("torch")
-    except ImportError:
-        torch = None
-    if torch is None or not torch.cuda.is_available():
-        print("nothing to measure: this needs a GPU and PyTorch")
-        return 1
-    print(f"{torch.cuda.get_device_name()}; PyTorch {torch.__version__}; tilekit {tk.__version__}")
-    for dtype in (torch.float32, torch.float16):
-        measure(torch, dtype, side)
-    return 0
+
+    def run(torch: Any) -> None:
+        for dtype in (torch.float32, torch.float16):
+            measure(torch, dtype, side)
+
+    return on_a_gpu(run)
 
 
 if __name__ == "__main__":

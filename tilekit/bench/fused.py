@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import tilekit as tk
-from tilekit.bench.elementwise import seconds
+from tilekit.bench.copies import Run, checked, on_a_gpu, show
 
 SIDE = 16384
 TILE = 16, 256
@@ -65,25 +62,15 @@ def measure(torch: Any, name: str, side: int) -> None:
     dtype = getattr(torch, name)
     x = (torch.arange(side * side, device="cuda") % PERIOD).to(dtype).reshape(side, side)
     out, peer = torch.empty_like(x), torch.empty_like(x)
-    runs: dict[str, Callable[[], object]] = {"torch copy": lambda: peer.copy_(x)}
+    runs: dict[str, Run] = {"torch copy": lambda: peer.copy_(x)}
     grid = side // TILE[0], side // TILE[1]
     for rounding in ROUNDINGS[name]:
         for steps in STEPS:
             wanted = expected(x, steps)
             for threads in THREADS:
                 run = partial(tk.launch_tiled, chain(steps, rounding), grid, [x], [out], block_dim=threads)
-                start = time.perf_counter()
-                run()
-                torch.cuda.synchronize()
-                title = f"{steps} fma.{rounding}, {threads} threads, first run {time.perf_counter() - start:.2f} s"
-                assert torch.equal(out, wanted), title
-                out.fill_(float("nan"))
-                runs[title] = run
-    found = dict(zip(runs, seconds(torch, list(runs.values())), strict=True))
-    moved = 2 * x.numel() * x.element_size()
-    print(f"\n{name}, {side}x{side}, tiles of {TILE[0]}x{TILE[1]}")
-    for title, took in found.items():
-        print(f"{title:48} {moved / took / 1e9:7.0f} GB/s  {found['torch copy'] / took:.2f} of the copy")
+                runs[checked(torch, f"{steps} fma.{rounding}, {threads} threads", run, out, wanted)] = run
+    show(torch, f"{name}, {side}x{side}, tiles of {TILE[0]}x{TILE[1]}", runs, x)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -93,17 +80,12 @@ def main(arguments: list[str] | None = None) -> int:
     side = parser.parse_args(arguments).side
     if side <= 0 or side % max(TILE):
         parser.error(f"--side {side} is no positive multiple of {max(TILE)}")
-    try:
-        torch: Any = importlib.import_module("torch")
-    except ImportError:
-        torch = None
-    if torch is None or not torch.cuda.is_available():
-        print("nothing to measure: this needs a GPU and PyTorch")
-        return 1
-    print(f"{torch.cuda.get_device_name()}; PyTorch {torch.__version__}; tilekit {tk.__version__}")
-    for name in ROUNDINGS:
-        measure(torch, name, side)
-    return 0
+
+    def run(torch: Any) -> None:
+        for name in ROUNDINGS:
+            measure(torch, name, side)
+
+    return on_a_gpu(run)
 
 
 if __name__ == "__main__":

@@ -94,15 +94,20 @@ template <int L, class Acc, class F> TK_FN Acc combine_warp(Acc part, int lane, 
     }
     return part;
 }
-// reduce_run() by L lanes of a warp, for the first of them; all lanes call it.
-template <int N, int L, class Acc, class F, class At> TK_FN Acc reduce_lanes(int lane, F combine, At at)
+// What one of L lanes combines from the left; a lane beyond N, anything.
+template <int N, int L, class Acc, class F, class At> TK_FN Acc lane_part(int lane, F combine, At at)
 {
     Acc part = cast<Acc>(at(lane < N ? lane : 0));
     TK_UNROLL_BY(8)
     for (int e = L; e + L <= N; e += L) part = combine(part, cast<Acc>(at(e + lane)));
     if constexpr (N > L && N % L != 0)
         if (lane < N % L) part = combine(part, cast<Acc>(at(N / L * L + lane)));
-    return combine_warp<L>(part, lane, N, combine);
+    return part;
+}
+// reduce_run() by L lanes of a warp, for the first of them; all lanes call it.
+template <int N, int L, class Acc, class F, class At> TK_FN Acc reduce_lanes(int lane, F combine, At at)
+{
+    return combine_warp<L>(lane_part<N, L, Acc>(lane, combine, at), lane, N, combine);
 }
 // A tile as its elements in row-major order, and one run of a tile.
 template <class T, int... Dims> struct Elements {
@@ -125,12 +130,7 @@ template <int N, class Acc, class F, class At, class TM>
 TK_FN Acc reduce_apart(TM team, F combine, Acc* scratch, At at)
 {
     constexpr int count = N < kLanes ? N : kLanes;
-    for (int l = team.rank(); l < count; l += team.size()) {
-        Acc part = cast<Acc>(at(l));
-        TK_UNROLL_BY(1)
-        for (int e = l + kLanes; e < N; e += kLanes) part = combine(part, cast<Acc>(at(e)));
-        scratch[l] = part;
-    }
+    for (int l = team.rank(); l < count; l += team.size()) scratch[l] = lane_part<N, kLanes, Acc>(l, combine, at);
     team.sync();
     Acc parts[count];
     TK_UNROLL

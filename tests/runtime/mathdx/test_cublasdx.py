@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tilekit as tk
+from tests.codegen.loops import Tile, product
 from tests.native.mma_source import counted, instructions, main_loop, needs_nvdisasm
 from tests.nvrtc import needs_nvrtc
 from tilekit.codegen.gemm_units import Unit
@@ -20,30 +21,6 @@ from tilekit.runtime.program import Compiled, compile_kernel
 
 needs_mathdx = pytest.mark.skipif(bool(providers.why_missing()), reason=f"needs MathDx: {providers.why_missing()}")
 pytestmark = [needs_nvrtc, needs_nvdisasm, needs_mathdx]
-Tile = tuple[int, int, int]
-
-
-def product(tile: Tile, dtype: Any, order: str = "NN", precision: str = "default") -> tk.Kernel:
-    m, n, k = tile
-    total = tk.float64 if dtype is tk.float64 else tk.float32
-
-    @tk.kernel
-    def gemm(a: tk.array2d[dtype], b: tk.array2d[dtype], c: tk.array2d[total], steps: int):
-        i, j = tk.tid()
-        acc = tk.tile_zeros(shape=(m, n), dtype=total)
-        for s in range(steps):
-            if order[0] == "T":
-                x = tk.tile_transpose(tk.tile_load(a, shape=(k, m), offset=(s * k, i * m)))
-            else:
-                x = tk.tile_load(a, shape=(m, k), offset=(i * m, s * k))
-            if order[1] == "T":
-                y = tk.tile_transpose(tk.tile_load(b, shape=(n, k), offset=(j * n, s * k)))
-            else:
-                y = tk.tile_load(b, shape=(k, n), offset=(s * k, j * n))
-            tk.tile_matmul(x, y, acc, precision=precision)
-        tk.tile_store(c, acc, offset=(i * m, j * n))
-
-    return gemm
 
 
 def viewed(tile: Tile, dtype: Any) -> tk.Kernel:
@@ -108,7 +85,10 @@ def test_every_kind_in_every_order(dtype: Any, precision: str, arch: str, order:
     opcode = KINDS[dtype, precision]
     if opcode == "DMMA" and arch in ("86", "89", "120"):  # which have no tensor cores for float64
         opcode = "D"
-    check(compiled(product((64, 64, 32 if dtype.itemsize == 2 else 16), dtype, order, precision), arch), opcode)
+    check(
+        compiled(product((64, 64, 32 if dtype.itemsize == 2 else 16), dtype, None, precision, order=order), arch),
+        opcode,
+    )
 
 
 ITEMSIZE = {"F16": 2, "BF16": 2, "TF32": 4, "F32": 4, "F64": 8}
@@ -141,7 +121,7 @@ def places_kernel(unit: Unit, shift: int) -> str:
 @pytest.mark.parametrize(("dtype", "precision"), KINDS, ids=str)
 def test_packs_of_a_row_stay_whole(dtype: Any, precision: str, order: str, arch: str) -> None:
     """What asynchronous copies rely on. Linked, the answer is a constant, so that no GPU is needed to know it."""
-    found = compiled(product((64, 64, 32 if dtype.itemsize == 2 else 16), dtype, order, precision), arch)
+    found = compiled(product((64, 64, 32 if dtype.itemsize == 2 else 16), dtype, None, precision, order=order), arch)
     (ready,) = make_units(found.generated.units)
     given = build.options_of(found.target, {})
     told = [option for option in given if not option.startswith("--ptxas")] + list(ready.options)
