@@ -39,10 +39,15 @@ def there(value: Any) -> Any:
     return Bfloat16(value) if value.dtype == ml_dtypes.bfloat16 else Buffer(value, 0)
 
 
+def arguments(held: Sequence[Any]) -> list[Any]:
+    """What a launch is given of values that :func:`there` gave."""
+    return [value.tensor if isinstance(value, Bfloat16) else value for value in held]
+
+
 def launch_tiled(kernel: Any, dim: Any, inputs: Sequence[Any], outputs: Sequence[np.ndarray[Any, Any]]) -> None:
     """Run a kernel on the GPU; the arrays among ``outputs`` get what it wrote."""
     held = [there(value) for value in (*inputs, *outputs)]
-    given = [value.tensor if isinstance(value, Bfloat16) else value for value in held]
+    given = arguments(held)
     with tk.config.scoped(gemm="scalar"):  # whose sums have the CPU's bits
         tk.launch_tiled(kernel, dim=dim, inputs=given[: len(inputs)], outputs=given[len(inputs) :], block_dim=32)
     for array, copy in zip(outputs, held[len(inputs) :], strict=True):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilekit as tk
-from tests.on_gpu import GPUS, Bfloat16, there
+from tests.on_gpu import GPUS, arguments, there
 from tests.runtime.cuda.test_gpu_products import DTYPES, HOST, NAMES, check, relu, shared
 from tests.runtime.mathdx import stand_in
 from tilekit.runtime.mathdx import providers
@@ -76,7 +76,7 @@ def test_tiles_that_lie_in_memory_as_views_and_transposed(dtype: Any) -> None:
     a, b = coded(64, 128, dtype), coded(144, 96, dtype)
     c = np.full((66, 96), 9e6, HOST[total])
     held = [there(array) for array in (a, b, c)]
-    x, y, z = (item.tensor if isinstance(item, Bfloat16) else item for item in held)
+    x, y, z = arguments(held)
     with tk.config.scoped(gemm="cublasdx", require_gemm="cublasdx"):
         tk.launch_tiled(gemm, dim=(2, 2), inputs=[x, y, 3], outputs=[z], block_dim=64)
     left, right = (array.astype(np.float64) for array in (a[:, 32:], b[48:]))

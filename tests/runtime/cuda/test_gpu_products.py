@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tilekit as tk
-from tests.on_gpu import GPUS, Bfloat16, there
+from tests.on_gpu import GPUS, arguments, there
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not GPUS, reason="needs a CUDA device")]
 
@@ -70,7 +70,7 @@ def check(
     b = rng.standard_normal((depth, cols) if order[1] == "N" else (cols, depth)).astype(HOST[b_type])
     c = np.full((rows + 1, cols), 7.0).astype(HOST[out_type])  # the last row is not the kernel's
     held = [there(array) for array in (a, b, c)]
-    x, y, z = (item.tensor if isinstance(item, Bfloat16) else item for item in held)
+    x, y, z = arguments(held)
     kernel = product(tile, a_type, b_type, out_type, **more)
     grid = (-(-(rows + 1) // m), -(-cols // n))
     with tk.config.scoped(gemm=backend):
@@ -228,7 +228,7 @@ def test_factors_that_the_block_computes(dtype: Any, block_dim: int) -> None:
     rng = np.random.default_rng(4)
     q, k, v = (rng.standard_normal(shape).astype(HOST[dtype]) for shape in ((72, 40), (60, 40), (60, 40)))
     held = [there(array) for array in (q, k, v, np.zeros((72, 36), HOST[total]))]
-    given = [item.tensor if isinstance(item, Bfloat16) else item for item in held]
+    given = arguments(held)
     tk.launch_tiled(attention, dim=3, inputs=[*given[:3], 3], outputs=given[3:], block_dim=block_dim)
     x, y, z = (t.astype("f8") for t in (q, k, v))
     wanted = np.ones((72, 36))
