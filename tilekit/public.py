@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import enum
 import importlib
 import importlib.util
@@ -15,8 +14,9 @@ from types import ModuleType
 from typing import Any
 
 from tilekit.errors import KernelAttributeError
+from tilekit.ir import annotations as array_types
 from tilekit.ir.operators import PYTHONS_OWN
-from tilekit.runtime import warp_arrays, warp_names
+from tilekit.runtime import warp_names
 
 _FRONTEND = ("kernel", "module_options")
 _RUNTIME = ("launch", "compile", "explain", "spec", "cuda.waiting")
@@ -39,13 +39,24 @@ def _functions() -> dict[str, Any]:
     return {**_families().public_names(), **offered}
 
 
-def _creators() -> list[str]:
-    """Functions that make arrays."""
-    return [
-        name
-        for name, value in vars(warp_arrays).items()
-        if getattr(value, "__module__", "") == warp_arrays.__name__ and not name.startswith("_") and callable(value)
-    ]
+def _creators() -> dict[str, Any]:
+    """Functions that make arrays; a program that asks for none does not load them."""
+    module = importlib.import_module("tilekit.runtime.warp_arrays")
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", "") == module.__name__ and not name.startswith("_") and callable(value)
+    }
+
+
+def _construct(*given: Any, **options: Any) -> Any:
+    """``array(data)`` before anything else has loaded what makes arrays, which then takes this function's place."""
+    _creators()
+    assert array_types.construct_hook is not None and array_types.construct_hook is not _construct
+    return array_types.construct_hook(*given, **options)
+
+
+array_types.set_construct_hook(_construct)
 
 
 def find(name: str) -> Any:
@@ -59,8 +70,8 @@ def find(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"module 'tilekit' has no attribute {name!r}")
     found = _functions().get(name)
-    if found is None and name in _creators():
-        found = getattr(warp_arrays, name)
+    if found is None:
+        found = _creators().get(name)
     if found is None:
         found = PYTHONS_OWN.get(name)
     if found is None:
@@ -69,7 +80,7 @@ def find(name: str) -> Any:
                 raise KernelAttributeError(f"tilekit does not have Warp's {name!r} yet")
             here = [name for name, value in vars(sys.modules["tilekit"]).items() if not isinstance(value, ModuleType)]
             known = [*_functions(), *warp_names.names(), *here]
-            close = difflib.get_close_matches(name, known, 1)
+            close = importlib.import_module("difflib").get_close_matches(name, known, 1)
             hint = f"; did you mean `{close[0]}`?" if close else ""
             raise KernelAttributeError(f"tilekit has no {name!r}{hint}")
         found = warp_names.lookup(name)
@@ -159,7 +170,7 @@ def on_the_host() -> list[Documented]:
     types = [name for name, value in held if inspect.isclass(value) and value.__module__.startswith("tilekit.ir.")]
     return [
         *(_entry(name, "Kernels and launches", getattr(module, name)) for name, module in offered),
-        *(_entry(name, "Arrays", getattr(warp_arrays, name)) for name in _creators()),
+        *(_entry(name, "Arrays", value) for name, value in _creators().items()),
         *(_entry(name, "Types", getattr(sys.modules["tilekit"], name)) for name in types),
     ]
 
