@@ -168,7 +168,7 @@ def probe_approximations(folder: Path, arch: str) -> None:
 
 
 def is_open(atom: Atom) -> bool:
-    """Whether special operands may lead to a result that no rule here is sure of."""
+    """Whether the ISA does not say what special operands lead to."""
     types = {slot.ptx_type for slot in atom.slots}
     floats = types <= {"f16", "bf16", "f32", "f64"}
     return floats and ("f64" in types or atom.mnemonic in ("min", "max", "cvt", "abs", "neg"))

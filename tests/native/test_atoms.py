@@ -60,11 +60,30 @@ FUZZED = [
 FULL_PATHS = [("-O3", "-march=native"), ("-O3", "-march=native", "-DTK_ATOM_PORTABLE"), *PATHS.values()]
 
 
+def fuzzed_operands(atom: Atom, count: int) -> list[np.ndarray[Any, Any]]:
+    """About so many; where fma flushes, also as many triples whose result is next to the least normal number."""
+    given = operands_of([slot.ptx_type for slot in atom.slots[1:]], count)
+    if atom.mnemonic != "fma" or "ftz" not in atom.flags:
+        return given
+    near = ftz_triples.families(atom.types[0], count // 4).values()
+    return [np.concatenate(column) for column in zip(given, *near, strict=True)]
+
+
+def test_the_fuzzed_atoms() -> None:
+    """Every form of single values, those of fma that flush among them."""
+    spelled = {atom.spelling for atom in FUZZED}
+    assert {"fma.rn.ftz.f32", "fma.rp.ftz.sat.f32", "fma.rn.ftz.relu.f16", "mul.rz.ftz.f32", "fma.rz.f64"} <= spelled
+    given = fuzzed_operands(find_atom("fma.rm.ftz.f32"), 400)
+    assert len(given) == 3 and len(given[0]) > 600
+    expected = atom_values_cases.computed(find_atom("fma.rm.ftz.f32"), given)
+    assert np.count_nonzero(expected & np.uint64(0x7FFFFFFF) == 0x00800000) > 50
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("atom", FUZZED, ids=str)
 def test_a_million_triples(atom: Atom, compilers: dict[str, list[str]], build: Any, call: Any) -> None:
     """The oracle says what one build is to give, and all others give its bits."""
-    given = operands_of([slot.ptx_type for slot in atom.slots[1:]], 1_000_000)
+    given = fuzzed_operands(atom, 1_000_000)
     results = []
     for compiler in compilers:
         for flags in FULL_PATHS:

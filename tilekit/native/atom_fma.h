@@ -70,19 +70,31 @@ template <class T, Round R, u32 F> TK_FN u16 fma_half(u16 a, u16 b, u16 c)
     return out_of_bounds<T, F>(a, b) ? (u16)0 : r;
 }
 
-// fma: D = A * B + C. Operands of fewer bits than the result are widened exactly. Unlike add and mul, .ftz decides after
-// rounding: a GPU keeps what is rounded up to the least normal number.
+// is_tiny_once_rounded<F32, R>(x * y + z), of operands that are not subnormal.
+template <Round R> TK_FN bool is_tiny_fma(f32 x, f32 y, f32 z)
+{
+    if constexpr (R == RN) {  // where it is about that small, 2^24 times as much is rounded alike and without subnormals
+        const f32 scaled = fma_ieee(x * 0x1p24f, y, z * 0x1p24f);
+        return scaled < 0x1p-102f && scaled > -0x1p-102f;
+    }
+    const f64 p = (f64)x * (f64)y, s = p + (f64)z, t = s - p, error = (p - (s - t)) + ((f64)z - t);
+    const bool away = (R == RP && s > 0) || (R == RM && s < 0);
+    const f64 beyond = ((s < 0 ? -s : s) - (away ? 0x1p-126 - 0x1p-150 : 0x1p-126)) + (s < 0 ? -error : error);
+    return beyond < 0 || (away && beyond == 0);
+}
+// Unlike add and mul, fma decides .ftz after rounding: a GPU keeps what is rounded up to the least normal number.
 template <Round R, u32 F> TK_FN f32 fma_f32(f32 a, f32 b, f32 c)
 {
     const f32 x = input<F32, F>(a), y = input<F32, F>(b), z = input<F32, F>(c), r = fma_ieee(x, y, z);
     if constexpr ((F & FTZ) != 0) {
         const f32 out = R == RN ? r : sum<R, 0>(r, (f64)x * (f64)y, (f64)z);
-        const bool tiny = is_tiny_once_rounded<F32, R>(add_odd((f64)x * (f64)y, (f64)z));
-        return finished<F32, F>(tiny ? bit_cast<f32>(bit_cast<u32>(out) & 0x80000000u) : out);
+        const u32 bits = bit_cast<u32>(out);
+        return finished<F32, F>(bit_cast<f32>(is_tiny_fma<R>(x, y, z) ? bits & 0x80000000u : bits));
     }
     else if constexpr (R == RN) return finished<F32, F>(r);
     else return sum<R, F>(r, (f64)x * (f64)y, (f64)z);
 }
+// fma: D = A * B + C. Operands of fewer bits than the result are widened exactly.
 template <class D, class A, class B, class C, Round R, u32 F>
 TK_FN carrier<D> fma(carrier<A> a, carrier<B> b, carrier<C> c)
 {
