@@ -30,7 +30,10 @@ from tests.gpu_reports import COUNTS, FAILURES
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("numpy", "torch", "cupy-cuda13x", "jax", "warp-lang", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc")
-ALONE = ("tests/runtime/cuda/test_gpu_warm.py", "tests/bench/test_elementwise.py", "tests/bench/test_fused.py")
+ALONE = (
+    "tests/runtime/cuda/test_gpu_warm.py", "tests/bench/test_elementwise.py", "tests/bench/test_fused.py",
+    "tests/cases/test_slow_cases.py",
+)  # fmt: skip
 """Tests of time and of memory, which other processes would disturb."""
 PYTEST = ("-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "tests.gpu_reports", "-p", "no:cacheprovider")
 ATOMS = ("tests/native/test_atoms.py", "tests/builtins/test_atom_values.py")
