@@ -173,6 +173,19 @@ def expected(text: str, *operands: int) -> int:
     return single(how, operands, types)
 
 
+COMMUTING = ("fma", "add", "sub", "mul", "min", "max")
+
+
+def possible(text: str, *operands: int) -> set[int]:
+    """The bits that a GPU may give: where two operands of f64 are NaNs, which one passes on depends on the order that
+    the assembler gives those that commute."""
+    how, of, found = spelled(text), FORMATS["f64"], expected(text, *operands)
+    if how.types != ("f64",) or how.mnemonic not in COMMUTING or found & (of.sign - 1) <= of.infinity:
+        return {found}
+    a, b, *rest = operands
+    return {found, expected(text, b, a, *rest)}
+
+
 def width_of(type: str) -> int:
     return FORMATS[type].width if type in FORMATS else int(re.sub(r"\D", "", type))
 

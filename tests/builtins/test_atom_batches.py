@@ -7,6 +7,7 @@ import pytest
 
 from tests.builtins.atom_batches import Batch, batches, differing, one_of_each_kind, register_atoms
 from tests.builtins.atom_kernels import CASES
+from tests.builtins.atom_oracle import possible
 from tests.compiled import Library
 from tests.cuda_library import CudaLibrary, arch_of_first_gpu
 from tests.on_gpu import GPUS
@@ -45,6 +46,15 @@ def test_what_differs_is_seen() -> None:
     other["Out"].view(np.uint32)[0, 7] = 1
     given = ", ".join(f"{int(operand.view(np.uint32)[7]):x}" for operand in batch.operands)
     assert differing(batch, one, other) == [f"add.rz.f32({given}): 0 and 1"]
+
+
+def test_only_the_assemblers_choice_among_nans_is_allowed() -> None:
+    quiet, other, one = 0x7FF8000000000000, 0xFFF8000000000005, 0x3FF0000000000000
+    assert possible("add.rn.f64", quiet, other) == possible("sub.rz.f64", other, quiet) == {quiet, other}
+    assert possible("fma.rn.f64", quiet, one, other) == {other, quiet}
+    assert possible("fma.rn.f64", quiet, other, other) == {quiet, other}
+    assert possible("fma.rn.f64", one, one, other) == possible("add.rn.f64", one, other) == {other}
+    assert possible("div.rn.f64", quiet, other) == {quiet} and possible("add.rn.f64", one, one) == {0x4000000000000000}
 
 
 @pytest.mark.gpu

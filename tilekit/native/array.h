@@ -5,14 +5,18 @@
 
 namespace tk {
 
-// The address of the element with these indices, one an axis; with fewer, of the first element of what they name.
-template <class T, int ND, class... Index> TK_FN T* element(const Array<T, ND>& a, Index... index)
+// Where the element with these indices is, one an axis; with fewer, the first element of what they name.
+template <class T, int ND, class... Index> TK_FN u64 address_of(const Array<T, ND>& a, Index... index)
 {
     static_assert(sizeof...(Index) <= (u64)ND, "more indices than dimensions");
     const i64 at[] = {(i64)index...};
     u64 address = (u64)a.data;
     for (int axis = 0; axis < (int)sizeof...(Index); ++axis) address += (u64)at[axis] * (u64)a.stride[axis];
-    return global_pointer<T>(address);
+    return address;
+}
+template <class T, int ND, class... Index> TK_FN T* element(const Array<T, ND>& a, Index... index)
+{
+    return global_pointer<T>(address_of(a, index...));
 }
 
 // The array that the first indices name, with the dimensions that are left.
@@ -21,7 +25,7 @@ TK_FN Array<T, ND - (int)sizeof...(Index)> subarray(const Array<T, ND>& a, Index
 {
     constexpr int first = (int)sizeof...(Index);
     Array<T, ND - first> found;
-    found.data = element(a, index...);
+    found.data = (T*)address_of(a, index...);  // no `element`: NVRTC 13.0 never ends where it meets that twice
     for (int axis = first; axis < ND; ++axis) {
         found.shape[axis - first] = a.shape[axis];
         found.stride[axis - first] = a.stride[axis];
