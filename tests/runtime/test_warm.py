@@ -37,6 +37,10 @@ def generic(a: tk.array(dtype=Any, ndim=1), x: Any, out: tk.array(dtype=tk.float
     out[i] = tk.float64(a[i]) + tk.float64(x)
 
 
+class Other(np.ndarray[Any, Any]):
+    """An array of another type."""
+
+
 def floats(size: int = 8) -> np.ndarray[Any, Any]:
     return np.arange(size, dtype=np.float32)
 
@@ -81,6 +85,30 @@ def test_other_arrays_and_numbers(long_way: list[str]) -> None:
         tk.launch(scaled, dim=8, inputs=[a, n, out])
         assert np.array_equal(out, 2 * a)
     assert len(long_way) == 1  # a NumPy number has a type of its own
+
+
+def test_arguments_of_many_types_in_turn(long_way: list[str]) -> None:
+    """More than a kernel's attempts are for."""
+    numbers = [True, 3, 2.5, np.float32(1.5), np.int16(4), np.float64(0.5)]
+    outputs = [np.zeros(8), np.zeros(8).view(Other)]
+    for step in range(4):
+        if step == 3:
+            long_way.clear()
+        for x in numbers:
+            for out in outputs:
+                tk.launch(generic, dim=8, inputs=[floats(), x], outputs=[out])
+                assert out.tolist() == [i + float(x) for i in range(8)]
+    assert not long_way and len(generic.cache.attempts) == warm.FEW
+
+
+def test_inputs_that_become_outputs() -> None:
+    """What must not be an output may well be an input."""
+    same, out = np.broadcast_to(floats(1), 8), np.zeros(8, np.float32)
+    warmed(scaled, same, 8, out)
+    with pytest.raises(ValueError, match="'a' of kernel 'scaled': is an output but read-only"):
+        tk.launch(scaled, dim=8, inputs=[], outputs=[same, 8, out])
+    with pytest.raises(TypeError, match="takes 3 arguments"):
+        tk.launch(scaled, dim=8, inputs=[same, 8, out], outputs=[out])
 
 
 def test_other_layouts() -> None:
@@ -269,8 +297,8 @@ def test_launches_that_differ_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_launches_that_always_differ_are_soon_left_alone(monkeypatch: pytest.MonkeyPatch, long_way: list[str]) -> None:
     looked: list[Any] = []
-    real = launch.read
-    monkeypatch.setattr(launch, "read", lambda *given: (looked.append(given), real(*given))[1])
+    real = launch.launch_again
+    monkeypatch.setattr(launch, "launch_again", lambda *given: (looked.append(given), real(*given))[1])
     a, out = floats(), floats()
     for dim in range(launch.PATIENCE + 800):
         tk.launch(scaled, dim=dim, inputs=[a, 8, out])
@@ -307,6 +335,29 @@ def test_a_recorded_launch_sees_what_became_of_its_arrays(long_way: list[str]) -
     out[:] = 0
     command.launch()
     assert out.tolist() == [2, 0, 0, 0]
+
+
+def test_a_recorded_launch_with_arguments_of_other_types(long_way: list[str]) -> None:
+    command = tk.launch(scaled, dim=(8,), inputs=[floats(), 8], outputs=[floats()], record_cmd=True)
+    assert command is not None
+    for n in (8, np.int64(4), 8):
+        out = np.zeros(8, np.float32).view(Other) if n == 4 else np.zeros(8, np.float32)
+        command.set_params([floats(), n, out])
+        for _ in range(4):
+            out[:] = 0
+            long_way.clear()
+            command.launch()
+            assert out.tolist() == [2.0 * x if x < n else 0.0 for x in range(8)]
+        assert not long_way
+    command.set_param_at_index(1, 1.5)
+    with pytest.raises(TypeError, match="'n' of kernel 'scaled'"):
+        command.launch()
+
+
+def test_the_device_of_a_recorded_launch_is_checked_when_it_is_recorded() -> None:
+    for device, message in (("gpu", "device must be"), (True, "device must be")):
+        with pytest.raises((TypeError, ValueError), match=message):
+            tk.launch(scaled, dim=8, inputs=[floats(), 8], outputs=[floats()], device=device, record_cmd=True)
 
 
 def test_a_recorded_launch_sees_module_options(long_way: list[str]) -> None:

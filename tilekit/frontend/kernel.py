@@ -41,18 +41,20 @@ class Forms(dict[Any, Any]):
     def __init__(self) -> None:
         super().__init__()
         self.known: dict[Any, Any] = {}
-        """What the runtime keeps of earlier launches; another dict once the forms are gone, by which recorded launches
-        notice."""
+        """What the runtime keeps of earlier launches; another dict once the forms are gone."""
         self.seen: set[int] = set()
         """The hashes of the keys of launches that it may keep when they come again."""
         self.misses = 0
         """How many of the last launches were not like an earlier one."""
+        self.attempts: tuple[Any, ...] = ()
+        """What the runtime tries first at a launch."""
 
     def clear(self) -> None:
         super().clear()
         self.known = {}
         self.seen.clear()
         self.misses = 0
+        self.attempts = ()
 
 
 class Kernel:

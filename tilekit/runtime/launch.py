@@ -16,8 +16,8 @@ from tilekit.runtime.arguments import ByBlockDim, bind, check_written, mark_writ
 from tilekit.runtime.array_view import alignment_class
 from tilekit.runtime.arrays import library_of
 from tilekit.runtime.launch_options import options_now
-from tilekit.runtime.placement import place
-from tilekit.runtime.warm import Reading, Warm, read, remember, still_holds
+from tilekit.runtime.placement import name_of, place
+from tilekit.runtime.warm import Attempt, Outcome, Reading, attempt_for, launch_again, plain_dim, remember
 
 __all__ = ["Launch", "launch", "launch_tiled"]
 
@@ -77,10 +77,11 @@ def _run(
     reading = None
     forms = kernel.cache
     if forms.misses < PATIENCE or forms.misses % SOMETIMES == 0:
-        reading = read(kernel, dim, inputs, outputs, device, block_dim, tiled)
-        if reading is not None and type(reading[-1]) is Warm and reading[-1].run(reading, stream):
+        outcome = launch_again(kernel, dim, inputs, outputs, device, block_dim, tiled, stream)
+        if outcome is True:
             forms.misses = 0
             return
+        reading = outcome or None
     forms.misses += 1
     _run_anew(kernel, dims_of(dim), inputs, outputs, (device, block_dim_of(block_dim), tiled), stream, reading)
 
@@ -138,10 +139,6 @@ def _no_kernel(given: Any) -> KernelTypeError:
     return KernelTypeError(f"the first argument must be a kernel made by @tk.kernel, got {found}")
 
 
-_UNREAD: tuple[Any, Any] = None, None
-"""Of a recorded launch that was not warm yet: for its reading, and for what the kernel kept of launches then."""
-
-
 class Launch:
     """A launch to run later and again; ``record_cmd=True`` gives one instead of running the kernel.
 
@@ -161,11 +158,12 @@ class Launch:
     def __init__(self, kernel: Kernel, dim: Any, inputs: Sequence[Any], outputs: Sequence[Any], *how: Any) -> None:
         bind(kernel, inputs, outputs)
         self._kernel = kernel
-        self._dim = dims_of(dim)
-        self._params = [*inputs, *outputs]
         self._first_output = len(inputs)
         self._how = how
-        self._read = _UNREAD
+        self._attempt: Attempt | None = None
+        """The one of the last launch, where an earlier one was like it."""
+        self.set_dim(dim)
+        self._set([*inputs, *outputs])
 
     @property
     def kernel(self) -> Kernel:
@@ -187,19 +185,26 @@ class Launch:
         device, block_dim, tiled, recorded = self._how
         if stream is None:
             stream = recorded
-        kernel = self._kernel
-        known, kept = self._read
-        if kept is not kernel.cache.known or not still_holds(known, kernel) or not known[-1].run(known, stream):
-            split, before = self._first_output, kernel.cache.known
-            inputs, outputs = self._params[:split], self._params[split:]
-            kernel.cache.misses = 0  # it will come again
-            _run(kernel, self._dim, inputs, outputs, device, block_dim, tiled, stream)
-            found = read(kernel, self._dim, inputs, outputs, device, block_dim, tiled)
-            self._read = (found, before) if found is not None and type(found[-1]) is Warm else _UNREAD
+        inputs, outputs = self._arguments
+        attempt = self._attempt or attempt_for(inputs, outputs)
+        outcome: Outcome = None
+        if attempt is not None:
+            outcome = attempt(self._kernel, self._plain, inputs, outputs, device, block_dim, tiled, stream)
+        if outcome is True:
+            self._attempt = attempt
+        else:
+            how = device, block_dim_of(block_dim), tiled
+            _run_anew(self._kernel, self._dim, inputs, outputs, how, stream, outcome or None)
+
+    def _set(self, params: list[Any]) -> None:
+        self._params = params
+        self._arguments = params[: self._first_output], params[self._first_output :]
+        self._attempt = None
 
     def set_dim(self, dim: Any) -> None:
         """Run over another grid from now on."""
-        self._dim, self._read = dims_of(dim), _UNREAD
+        self._dim = dims_of(dim)
+        self._plain = plain_dim(self._dim)
 
     def set_param_at_index(self, index: int, value: Any) -> None:
         """Pass another argument from now on.
@@ -218,7 +223,7 @@ class Launch:
                 f"kernel {self._kernel.key!r} has no parameter {found}; its {len(names)} parameters are "
                 f"{', '.join(f'{number}: {name}' for number, name in enumerate(names))}"
             )
-        self._params[found], self._read = value, _UNREAD
+        self._set([*self._params[:found], value, *self._params[found + 1 :]])
 
     def set_param_by_name(self, name: str, value: Any) -> None:
         """Pass another argument from now on.
@@ -245,7 +250,7 @@ class Launch:
                 f"kernel {kernel.key!r} takes {len(self._params)} arguments ({', '.join(kernel.parameters)}), "
                 f"got {len(values)}"
             )
-        self._params[: len(values)], self._read = values, _UNREAD
+        self._set([*values, *self._params[len(values) :]])
 
 
 def _recorded(kernel: Any, dim: Any, inputs: Any, outputs: Any, how: tuple[Any, ...], adjoint: bool) -> Launch:
@@ -253,7 +258,8 @@ def _recorded(kernel: Any, dim: Any, inputs: Any, outputs: Any, how: tuple[Any, 
         raise KernelNotImplementedError("adjoint=True: backward launches come with a later release")
     if not isinstance(kernel, Kernel):
         raise _no_kernel(kernel)
-    return Launch(kernel, dim, inputs, outputs, *how)
+    device, *others = how
+    return Launch(kernel, dim, inputs, outputs, None if device is None else name_of(device), *others)
 
 
 def launch(

@@ -7,7 +7,7 @@ import operator
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from tilekit.errors import KernelTypeError
 from tilekit.frontend.guards import GuardedForms
@@ -20,6 +20,8 @@ from tilekit.runtime.placement import name_of
 
 MOST = 512
 """Launches that one kernel keeps."""
+FEW = 4
+"""Attempts that a kernel's next launch is tried with before the right one is looked up."""
 _ALWAYS_LONG = object()
 """What is kept of a launch that has no quick way."""
 
@@ -67,11 +69,10 @@ class Warm:
         if marked:
             self._mark = sys.modules["torch"].autograd.graph.increment_version
 
-    def run(self, reading: Reading, stream: Any) -> bool:
+    def run(self, arguments: Sequence[Any], pointers: Sequence[int], numbers: Sequence[Any], stream: Any) -> bool:
         """Launch; False where the kernel or something else is not what it was, and nothing has been done."""
         if self._forms is not None and self._forms.current() is not self._compiled:
             return False
-        _, arguments, pointers, numbers, _ = reading
         if numbers:
             try:
                 numbers = tuple(map(number_of, numbers, self._dtypes))
@@ -84,76 +85,117 @@ class Warm:
         return True
 
 
-Reading = tuple[Any, tuple[Any, ...], tuple[int, ...], tuple[Any, ...], Any]
-"""What a launch passes: a key that stands for all of it but addresses and numbers, the arguments, the addresses, the
-numbers, and what is kept under the key: a ``Warm`` from the third such launch on."""
+Reading = tuple[Any, tuple[Any, ...], Any]
+"""What a launch passes: a key that stands for all of it but addresses and numbers, the arguments, and what is kept
+under the key: a ``Warm`` from the third such launch on.
+
+The key has whatever the long way asks for, but for an address its lowest bits and that it is not 0, and for a number
+its type.
+"""
+Outcome = Reading | Literal[True, False] | None
+"""Of an attempt: True where it has launched; False where the arguments are of other types than it is for; their reading
+where the long way must launch them; None where they are wrong or rare and have none."""
+Attempt = Callable[[Kernel, Any, Any, Any, Any, Any, bool, Any], Outcome]
+"""Launches arguments of certain types as an earlier launch was, where there was one like it. It takes what
+:func:`launch_again` does."""
 
 
-def read(
-    kernel: Kernel, dim: Any, inputs: Any, outputs: Any, device: Any, block_dim: Any, tiled: bool
-) -> Reading | None:
-    """The reading of a launch; None for arguments that are wrong or rare, which the long way looks into.
+def launch_again(
+    kernel: Kernel, dim: Any, inputs: Any, outputs: Any, device: Any, block_dim: Any, tiled: bool, stream: Any
+) -> Outcome:
+    """Launch as an earlier launch was, where there was one like it.
 
-    The key has whatever the long way asks for, but for an address its lowest bits and that it is not 0, and for a
-    number its type.
+    A kernel's attempts are those for the types that its arguments had last: one that is for others says so in half the
+    time that it takes to look up the right one.
     """
+    forms = kernel.cache
+    for attempt in forms.attempts:
+        outcome: Outcome = attempt(kernel, dim, inputs, outputs, device, block_dim, tiled, stream)
+        if outcome is not False:
+            return outcome
+    found = attempt_for(inputs, outputs)
+    if found is None:
+        return None
+    forms.attempts = (found, *forms.attempts[: FEW - 1])
+    return found(kernel, dim, inputs, outputs, device, block_dim, tiled, stream)
+
+
+_attempts: dict[tuple[int, tuple[type, ...]], Attempt] = {}
+_ATTEMPT = """
+def attempt(kernel, dim, inputs, outputs, device, block_dim, tiled, stream):
     try:
-        if type(dim) is not int:
-            dim = tuple(map(operator.index, dim)) if isinstance(dim, tuple | list) else operator.index(dim)
-        split = len(inputs), len(outputs)  # so that iterators are left as they are
-        arguments = (*inputs, *outputs)
-        kinds = tuple(map(type, arguments))
-        look = _lookers.get(kinds) or _looker(kinds)
-        if look is None or not (found := look(*arguments)):
+        if len(inputs) != {inputs} or len(outputs) != {outputs}:  # so that iterators are left as they are
+            return False
+        [{first}] = inputs
+        [{last}] = outputs
+        if not ({types}):
+            return False
+        if not ({addresses}):
             return None
-        pointers, numbers, layout = found
+        if type(dim) is not int:
+            dim = plain_dim(dim)
         if device is not None and type(device) is not str:
             device = name_of(device)
-        how = (block_dim, type(block_dim), device)
-        key = (kernel.capture_key(), options_now().with_device, look, layout, tiled, dim, split, how)
-        return key, arguments, pointers, numbers, kernel.cache.known.get(key)
+        key = (
+            kernel.capture_key(), options_now().with_device, attempt, tiled, dim, block_dim, type(block_dim), device,
+            {layout}
+        )
+        found = kernel.cache.known.get(key)
     except Exception:  # the long way fails too, with words
         return None
+    if type(found) is Warm and found.run(({arguments}), ({pointers}), ({numbers}), stream):
+        return True
+    return key, ({arguments}), found
+"""
 
 
-_lookers: dict[tuple[type, ...], Callable[..., Any]] = {}
+def plain_dim(dim: Any) -> int | tuple[int, ...]:
+    """A launch's ``dim`` in integers, as a key knows it; what else is equal to them is not taken for them."""
+    if not isinstance(dim, tuple | list):
+        return operator.index(dim)
+    found = tuple(map(operator.index, dim))
+    return found[0] if len(found) == 1 else found
 
 
-def _looker(kinds: tuple[type, ...]) -> Callable[..., Any] | None:
-    """A function that takes the arguments and gives addresses, numbers, and what else is asked of arrays, or something
-    false where an array has no address. None where a type has not been seen, or there is no array.
-
-    It is Python code made for these types: a loop over the arguments takes half as long again.
-    """
-    if not all(kind in readers for kind in kinds):
+def attempt_for(inputs: Any, outputs: Any) -> Attempt | None:
+    """The attempt for arguments of their types; None where one has not been seen, or there is no array."""
+    try:
+        count = len(inputs)
+        len(outputs)
+        kinds = tuple(map(type, (*inputs, *outputs)))
+    except Exception:  # the long way fails too, with words
         return None
+    found = _attempts.get((count, kinds))
+    if found is None and all(kind in readers for kind in kinds):
+        found = _make_attempt(count, kinds)
+    return found
+
+
+def _make_attempt(inputs: int, kinds: tuple[type, ...]) -> Attempt | None:
+    """It is Python code made for these types: loops, and functions for its parts, take half as long again."""
     places = [(f"a{index}", f"p{index}", readers[kind]) for index, kind in enumerate(kinds)]
     arrays = [(name, pointer, texts) for name, pointer, texts in places if texts is not None]
     numbers = [f"a{index}" for index, kind in enumerate(kinds) if readers[kind] is None and kind is not type(None)]
     if not arrays:
         return None
-    found = [
-        "".join(f"{pointer}," for _, pointer, _ in arrays),
-        "".join(f"{name}," for name in numbers),
-        "".join(f"{texts[1].format(name)}, {pointer} & 15," for name, pointer, texts in arrays),
-    ]
-    addresses = " and ".join(f"({pointer} := {texts[0].format(name)})" for name, pointer, texts in arrays)
-    parameters = ", ".join(name for name, _, _ in places)
-    text = f"lambda {parameters}: {addresses} and ({', '.join(f'({part})' for part in found)})"
-    look = _lookers[kinds] = eval(text, {"address_of": address_of})
-    return look  # type: ignore[no-any-return]
-
-
-def still_holds(reading: Reading, kernel: Kernel) -> bool:
-    """Whether options, captured values and the arrays are what they were."""
-    (captures, options, look, layout, *_), arguments, pointers, _, _ = reading
-    if kernel.capture_key() != captures or options_now().with_device != options:
-        return False
-    try:
-        found = look(*arguments)
-    except Exception:  # the long way fails too, with words
-        return False
-    return bool(found) and found[0] == pointers and found[2] == layout
+    text = _ATTEMPT.format(
+        inputs=inputs,
+        outputs=len(kinds) - inputs,
+        first=", ".join(f"a{index}" for index in range(inputs)),
+        last=", ".join(f"a{index}" for index in range(inputs, len(kinds))),
+        arguments="".join(f"{name}, " for name, _, _ in places),
+        types=" and ".join(f"type(a{index}) is k{index}" for index in range(len(kinds))),
+        addresses=" and ".join(f"({pointer} := {texts[0].format(name)})" for name, pointer, texts in arrays),
+        layout=", ".join(f"{texts[1].format(name)}, {pointer} & 15" for name, pointer, texts in arrays),
+        pointers="".join(f"{pointer}, " for _, pointer, _ in arrays),
+        numbers="".join(f"{name}, " for name in numbers),
+    )
+    names: dict[str, Any] = {f"k{index}": kind for index, kind in enumerate(kinds)}
+    names.update(address_of=address_of, options_now=options_now, name_of=name_of, plain_dim=plain_dim, Warm=Warm)
+    exec(compile(text, "<tilekit launch>", "exec"), names)
+    attempt: Attempt = names["attempt"]
+    _attempts[inputs, kinds] = attempt
+    return attempt
 
 
 def remember(
@@ -173,7 +215,7 @@ def remember(
         values: What was packed.
         grid, points: What it ran over.
     """
-    key, arguments, _, _, warm = reading
+    key, arguments, warm = reading
     known = kernel.cache.known
     if warm is _ALWAYS_LONG:
         return

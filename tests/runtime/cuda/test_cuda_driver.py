@@ -15,6 +15,7 @@ from tilekit.runtime.arrays import view_of
 from tilekit.runtime.cuda import driver
 from tilekit.runtime.cuda.buffers import Buffer
 from tilekit.runtime.cuda.devices import current_ordinal, device, opened
+from tilekit.runtime.cuda.slots import ARGUMENTS, Slot
 
 
 def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,6 +55,21 @@ def test_the_current_device(fake: FakeLibrary) -> None:
         with device(0).current():
             assert current_ordinal() == 0
         assert current_ordinal() == 1
+
+
+def test_arguments_made_beforehand_reach_c_whole() -> None:
+    """The functions of every launch have no types to make them by."""
+    for letters in map(driver.FUNCTIONS.get, driver.MADE_BEFOREHAND):
+        assert letters is not None and set(letters) == {"P"}
+    slot, number = Slot(64), (1 << 64) - 3
+    copy = ctypes.CDLL(None).memcpy  # as the driver's: without types
+    copy(slot.config, ctypes.byref(ctypes.c_uint64(number)), 8)
+    assert slot.words[0] == number
+    slot.words[ARGUMENTS // 8] = number - 1
+    copy(slot.parameters, ctypes.c_void_p.from_param(slot.arguments), 8)
+    assert slot.words[ARGUMENTS // 8 - 1] == number - 1
+    copy(slot.context_place, ctypes.byref(ctypes.c_uint64(number)), 8)
+    assert slot.context.value == number
 
 
 def test_the_mode_of_captures_is_given_back(fake: FakeLibrary) -> None:

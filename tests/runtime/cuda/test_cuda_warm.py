@@ -243,7 +243,7 @@ def test_the_quick_way_is_the_long_way(fake: FakeLibrary, stream: list[int], mon
     random = np.random.default_rng(0)
     pool = [matrix(rows, shift, ordinal) for rows in (4, 7) for shift in (0, 1) for ordinal in (0, 1)]
     pool += [Memory(memory.array[::-1], memory.device.id) for memory in pool[:2]]
-    real = launch.read
+    real = launch.launch_again
     for step in range(400):
         ordinal = int(random.integers(2))
         mine = [memory for memory in pool if memory.device.id == ordinal]
@@ -252,7 +252,7 @@ def test_the_quick_way_is_the_long_way(fake: FakeLibrary, stream: list[int], mon
         options = [{}, {"stream": step}, {"device": f"cuda:{ordinal}"}][int(random.integers(3))]
         stream[:] = [int(number) for number in random.integers(1, 99, size=2)]
         for reader in (real, lambda *given: None):
-            monkeypatch.setattr(launch, "read", reader)
+            monkeypatch.setattr(launch, "launch_again", reader)
             go(a, out, **numbers, **options)
         ways = [described(launched) for launched in fake.launches[-2:]]
         assert ways[0] == ways[1]

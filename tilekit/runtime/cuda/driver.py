@@ -50,6 +50,9 @@ FUNCTIONS = {
 }
 """Each function that is used, with the kinds of its arguments."""
 
+MADE_BEFOREHAND = ("cuLaunchKernelEx", "cuCtxGetCurrent")
+"""Those of every launch. They take what ``ctypes.byref`` and ``c_void_p.from_param`` give, made once for many calls: to
+make it of numbers is a third of what a call costs. A number would lose its upper half."""
 ILLEGAL_ADDRESS = 700
 _LOST = (ILLEGAL_ADDRESS, 702, 709, 710, 714, 715, 716, 717, 718, 719)
 """Errors after which every call for the same context fails: what running kernels did."""
@@ -73,7 +76,8 @@ class Driver:
                 function = getattr(library, name)
             except AttributeError:
                 raise DeviceError(f"the NVIDIA driver is too old: it has no {name}; update it") from None
-            function.argtypes = [_TYPES[letter] for letter in letters]
+            if name not in MADE_BEFOREHAND:
+                function.argtypes = [_TYPES[letter] for letter in letters]
             function.restype = ctypes.c_int
             self.functions[name] = function
 

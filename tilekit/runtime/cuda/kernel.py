@@ -22,7 +22,7 @@ from tilekit.runtime.cuda import failures
 from tilekit.runtime.cuda.devices import Device
 from tilekit.runtime.cuda.mailbox import Mailbox, report_earlier
 from tilekit.runtime.cuda.nvrtc import Cubin
-from tilekit.runtime.cuda.prepared import Prepared
+from tilekit.runtime.cuda.prepared import prepare
 from tilekit.runtime.cuda.slots import CONFIG, Slot
 from tilekit.runtime.cuda.streams import choose, current_of, handle_of, is_capturing, order
 from tilekit.runtime.warm import Again, Like
@@ -79,6 +79,7 @@ class CudaKernel:
             if code:
                 raise failures.of_launch(self, code)
             self.function = driver.pointer("cuModuleGetFunction", module, self.entry)
+            self.function_argument = ctypes.c_void_p.from_param(self.function)
             self.registers = self._attribute(_REGISTERS)
             self.local_bytes = self._attribute(_LOCAL)
             self._check_limits()
@@ -137,7 +138,7 @@ class CudaKernel:
         current = current_of(libraries)
         if not self._watched:
             fill = partial(self._fill, like.values, like.grid, self._blocks(like.grid, like.points), 0)
-            return Prepared(self, fill, like, current).launch
+            return prepare(self, fill, like, current)
 
         def launch(pointers: Sequence[int], numbers: Sequence[Any], stream: Any) -> bool:
             chosen = current(self.device.ordinal) if stream is None else stream
@@ -160,12 +161,12 @@ class CudaKernel:
             slot = Slot(self.size)
         try:
             self._fill(values, grid, blocks, stream, slot)
-            self._context_of(slot.context_address)
+            self._context_of(slot.context_place)
             if slot.context.value == self.device.context:
-                code = self._launch(slot.config, self.function, slot.parameters, None)
+                code = self._launch(slot.config, self.function_argument, slot.parameters, None)
             else:
                 with self.device.current():
-                    code = self._launch(slot.config, self.function, slot.parameters, None)
+                    code = self._launch(slot.config, self.function_argument, slot.parameters, None)
         except (struct.error, TypeError, OverflowError) as error:
             raise KernelTypeError(f"kernel {self.name!r}: {error}") from None
         finally:

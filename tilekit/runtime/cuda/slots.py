@@ -19,15 +19,16 @@ LAUNCH_BYTES = struct.calcsize(LAUNCH)
 class Slot:
     """Memory that one launch at a time is described in."""
 
-    __slots__ = ("arguments", "config", "context", "context_address", "memory", "parameters", "words")
+    __slots__ = ("arguments", "config", "context", "context_place", "memory", "parameters", "words")
 
     def __init__(self, size: int) -> None:
         self.memory = ctypes.create_string_buffer(
             (size + 64) // 8 * 8
         )  # an empty parameter has some bytes all the same
         self.words = memoryview(self.memory).cast("B").cast("Q")
-        self.config = ctypes.addressof(self.memory)
-        self.parameters = self.config + _PARAMETERS
-        self.arguments = self.config + ARGUMENTS
+        self.arguments = ctypes.addressof(self.memory) + ARGUMENTS
         self.context = ctypes.c_void_p()
-        self.context_address = ctypes.addressof(self.context)
+        # For the driver's functions whose arguments are made beforehand:
+        self.config = ctypes.byref(self.memory)
+        self.parameters = ctypes.byref(self.memory, _PARAMETERS)
+        self.context_place = ctypes.byref(self.context)
