@@ -185,7 +185,26 @@ def by_itself(a, b, acc, row, column, size):
     acc += tk.tile_astype(x @ tk.tile_load(b, shape=(K, N), offset=(0, column)), float)
 
 
-@pytest.mark.parametrize(("body", "steps"), [(written_out, 3), (by_itself, 1)], ids=["written_out", "by_itself"])
+def while_it_counts(a, b, acc, row, column, size):
+    k = 0  # as weak as the literal
+    while k < size:
+        x = tk.tile_load(a, shape=(M, K), offset=(row, k))
+        tk.tile_matmul(x, tk.tile_load(b, shape=(K, N), offset=(k, column)), acc)
+        k += K
+
+
+def left_early(a, b, acc, row, column, size):
+    for k in range(size):
+        if k == 3:
+            break
+        x = tk.tile_load(a, shape=(M, K), offset=(row, k * K))
+        tk.tile_matmul(x, tk.tile_load(b, shape=(K, N), offset=(k * K, column)), acc)
+
+
+ALONE = [(written_out, 3), (by_itself, 1), (while_it_counts, 1), (left_early, 1)]
+
+
+@pytest.mark.parametrize(("body", "steps"), ALONE, ids=[body.__name__ for body, _ in ALONE])
 @pytest.mark.parametrize("dtype", [tk.float16, tk.float32], ids=["f16", "f32"])
 def test_products_without_a_loop_are_one(body: Callable[..., None], steps: int, dtype: Any) -> None:
     (op,) = gemm_loops(lowered(product(body, dtype))[0])
