@@ -63,9 +63,11 @@ def test_a_loop_reaches_the_tensor_cores() -> None:
 
 
 def test_turing_is_served() -> None:
-    """From tiles that lie row by row, of which cuBLASDx makes no use of sm_75's tensor cores."""
+    """It has no asynchronous copies: threads fill the ring, in which factors lie as its tensor cores want them."""
     found = compiled(product((64, 64, 32), tk.float16), "75")
     assert found.plans[0].backend == "cublasdx" and (found.local_bytes, found.spilled_bytes) == (0, 0)
+    loop = main_loop(instructions(found.cubin), "HMMA.1688.F32")
+    assert sum(op.startswith("HMMA.1688.F32") for op in loop) >= 32
 
 
 KINDS = {
