@@ -30,12 +30,15 @@ from tests.gpu_reports import COUNTS, FAILURES
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("numpy", "torch", "cupy-cuda13x", "jax", "warp-lang", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc")
-ALONE = ("tests/runtime/cuda/test_gpu_warm.py", "tests/bench/test_elementwise.py", "tests/bench/test_fused.py")
+ALONE = (
+    "tests/runtime/cuda/test_gpu_warm.py", "tests/bench/test_elementwise.py", "tests/bench/test_fused.py",
+    "tests/cases/test_slow_cases.py",
+)  # fmt: skip
 """Tests of time and of memory, which other processes would disturb."""
 PYTEST = ("-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "tests.gpu_reports", "-p", "no:cacheprovider")
 ATOMS = ("tests/native/test_atoms.py", "tests/builtins/test_atom_values.py")
 GEMM = ("-m", "tilekit", "bench", "gemm", "--json")
-SANITIZE = ("compute-sanitizer", "--error-exitcode", "99", "--print-limit", "20", "--tool")
+SANITIZE = ("--under", "compute-sanitizer", "--error-exitcode", "99", "--print-limit", "20", "--tool")
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Stage:
 
     name: str
     command: tuple[str, ...]
-    """What Python runs, or another program; ``{folder}`` is where the results are."""
+    """What Python runs; ``{folder}`` is where the results are."""
     limit: int
     """Seconds."""
     environment: dict[str, str] = field(default_factory=dict)
@@ -58,7 +61,7 @@ def stages(workers: int) -> list[Stage]:
     by_file = ("-n", str(workers), "--dist", "loadfile", "-m")  # where the tests of a file share what is compiled
     by_test = ("-n", str(workers), "--dist", "worksteal", "-m")
     ignored = tuple(f"--ignore={path}" for path in (*ALONE, "tests/builtins"))
-    sanitized = ("-m", "tests.sanitized")
+    sanitized = ("-m", "tests.sanitized", "--workers", str(workers))
     launching = ("tests/runtime/cuda", "tests/cases")
     return [
         Stage("demo", ("-m", "tilekit", "demo"), 60, needs=("warp",)),
@@ -67,7 +70,7 @@ def stages(workers: int) -> list[Stage]:
         Stage("tests alone", (*PYTEST, "-m", "gpu", *ALONE), 180),
         Stage("sanitized programs", sanitized, 180),
         *(
-            Stage(tool, (*SANITIZE, tool, sys.executable, *sanitized), 150, needs=("compute-sanitizer",))
+            Stage(tool, (*sanitized, *SANITIZE, tool), 150, needs=("compute-sanitizer",))
             for tool in ("memcheck", "racecheck", "initcheck", "synccheck")
         ),
         Stage("builtins", (*PYTEST, *by_file, "not gpu and not deep", "tests/builtins", "tests/cases"), 300,
@@ -108,9 +111,9 @@ def run(stage: Stage, folder: Path, seconds: float) -> dict[str, Any]:
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
                    COUNTS: str(counts), FAILURES: str(failures), **stage.environment}  # fmt: skip
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), environment.get("PYTHONPATH"))))
-    program = find_program(stage.command[0])
-    given = [part.replace("{folder}", str(folder)) for part in stage.command]
-    command = (program, *given[1:]) if program else (sys.executable, *given)
+    given = [find_program(part) or part if part in stage.needs else part for part in stage.command]
+    given = [part.replace("{folder}", str(folder)) for part in given]
+    command = (sys.executable, *given)
     began = time.monotonic()
     with (folder / "log.txt").open("ab") as log:
         log.write(f"\n##### {stage.name}: {' '.join(command)}\n".encode())

@@ -1,12 +1,16 @@
 """Kernels of every kind, small, for compute-sanitizer: ``compute-sanitizer --tool memcheck python -m tests.sanitized``.
 
 The first case of each builtin's conformance, and kernels with loops, views, edges and products, each checked. Needs
-neither PyTorch nor Warp. All is compiled into the cache first, so that under the sanitizer a second run only launches.
+neither PyTorch nor Warp. What a first run has compiled is in the cache, so that under the sanitizer a second one only
+launches. ``--workers N`` runs N parts at once, and ``--under COMMAND ...`` each below a command.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import itertools
+import subprocess
 import sys
 import time
 import traceback
@@ -36,9 +40,9 @@ def cases() -> list[Case]:
     return list(found.values())
 
 
-def conformance() -> Iterator[tuple[str, Run]]:
+def conformance(part: int, parts: int) -> Iterator[tuple[str, Run]]:
     """The cases, each a module of its own."""
-    chosen = cases()
+    chosen = cases()[part::parts]
     library = CudaLibrary([build(case).function for case in chosen], arch_of_first_gpu(), together=1)
     for number, case in enumerate(chosen):
         yield str(case), partial(check_run, case, partial(library.run, number))
@@ -97,23 +101,50 @@ def relu(t: np.ndarray) -> np.ndarray:
     return np.maximum(t * 0.5 - 1.0, 0.0)
 
 
-def main() -> int:
-    """Run all; 1 where one was wrong."""
-    wrong, began = [], time.monotonic()
-    count = 0
-    for family in (conformance, launches, products):
-        for title, run in family():
-            count += 1
-            try:
-                run()
-            except Exception:
-                wrong.append(title)
-                traceback.print_exc(limit=-4)
-                print(f"FAILED {family.__name__}: {title}", flush=True)
-        print(f"{family.__name__}: {time.monotonic() - began:.1f} s", flush=True)
+def run_part(part: int, parts: int) -> int:
+    """Run each of ``parts`` kernels; how many were wrong."""
+    wrong, began, count = [], time.monotonic(), 0
+    others = itertools.islice(itertools.chain(launches(), products()), part, None, parts)
+    for title, run in itertools.chain(conformance(part, parts), others):
+        count += 1
+        try:
+            run()
+        except Exception:
+            wrong.append(title)
+            traceback.print_exc(limit=-4)
+            print(f"FAILED {title}", flush=True)
     tk.synchronize()
-    print(f"{count} kernels, {len(wrong)} wrong: {', '.join(wrong) or 'none'}")
-    return 1 if wrong else 0
+    seconds = time.monotonic() - began
+    print(f"part {part}: {count} kernels in {seconds:.1f} s, {len(wrong)} wrong: {', '.join(wrong) or 'none'}")
+    return len(wrong)
+
+
+def run_parts(workers: int, under: list[str]) -> int:
+    """Run all parts, each in a process of its own; how many failed."""
+    commands = [
+        [*under, sys.executable, "-m", "tests.sanitized", "--part", str(part), str(workers)] for part in range(workers)
+    ]
+    running = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for command in commands
+    ]
+    failed = 0
+    for process in running:
+        output = process.communicate()[0]
+        print(output if process.returncode else "\n".join(output.splitlines()[-2:]), flush=True)
+        failed += process.returncode != 0
+    print(f"{workers} parts, {failed} failed")
+    return failed
+
+
+def main() -> int:
+    """1 where a kernel was wrong, or what it ran under found something."""
+    parser = argparse.ArgumentParser("python -m tests.sanitized")
+    parser.add_argument("--workers", type=int, default=1, help="processes, each with a part of the kernels")
+    parser.add_argument("--part", type=int, nargs=2, default=(0, 1), metavar=("PART", "PARTS"), help="this part alone")
+    parser.add_argument("--under", nargs=argparse.REMAINDER, default=[], help="a command that runs each process")
+    asked = parser.parse_args()
+    wrong = run_parts(asked.workers, asked.under) if asked.workers > 1 else run_part(*asked.part)
+    return int(wrong > 0)
 
 
 if __name__ == "__main__":

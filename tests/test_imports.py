@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 HEAVY = ("warp", "torch", "jax", "cupy", "cuda", "ziglang", "sklearn", "matplotlib", "ml_dtypes")
-SECONDS = 0.2
+OF_NUMPYS_TIME = 0.6
 
 
 def run(code: str, environment: Mapping[str, str] | None = None) -> str:
@@ -27,11 +28,21 @@ def test_no_heavy_package_is_loaded(module: str) -> None:
 
 
 def test_importing_is_quick(tmp_path: Path) -> None:
-    """With compiled bytecode, as an installed package has it, and in CPU time, which neighbours disturb least."""
-    code = "import time; t = time.process_time(); import tilekit; print(time.process_time() - t)"
+    """Beside NumPy, which it stands on: how fast a machine is now, and its neighbours, are the same for both.
+
+    With compiled bytecode, as an installed package has it, and in CPU time.
+    """
+    code = """
+        from time import process_time as now
+        start = now()
+        import numpy
+        middle = now()
+        import tilekit
+        print((now() - middle) / (middle - start))
+    """
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = str(tmp_path)
-    assert min(float(run(code, environment)) for _ in range(6)) < SECONDS
+    assert min(float(run(textwrap.dedent(code), environment)) for _ in range(6)) < OF_NUMPYS_TIME
 
 
 def test_importing_prints_and_warns_nothing() -> None:

@@ -11,7 +11,6 @@ import numpy as np
 
 import tilekit as tk
 from tests.builtins.atom_cases import operands_of
-from tilekit.builtins.atom_values import why_only_on_gpu
 from tilekit.builtins.atoms import Atom, atoms
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
@@ -69,12 +68,8 @@ def memory_dtype(dtype: DType) -> np.dtype[Any]:
 
 
 def register_atoms(arch: str) -> list[Atom]:
-    """Those of one result and at most three operands in registers, that a GPU has and the CPU computes."""
-    return [
-        atom
-        for atom in atoms()
-        if atom.runs_on(arch) and all(s.kind == "register" for s in atom.slots) and why_only_on_gpu(atom) is None
-    ]
+    """Those of one result and at most three operands in registers, that a GPU has."""
+    return [atom for atom in atoms() if atom.runs_on(arch) and all(s.kind == "register" for s in atom.slots)]
 
 
 def one_of_each_kind(found: Iterable[Atom]) -> list[Atom]:
@@ -106,11 +101,9 @@ def batches(found: Sequence[Atom], count: int, seed: int = 1) -> list[Batch]:
 
 
 def differing(batch: Batch, one: Any, other: Any, limit: int = 3) -> list[str]:
-    """Where two devices' results differ, as text. Which NaN an f64 is does not count."""
+    """Where two devices' results differ, as text."""
     bits = [np.ascontiguousarray(found["Out"]).view(f"u{found['Out'].itemsize}") for found in (one, other)]
     unequal = bits[0] != bits[1]
-    if batch.dtype is tk.float64:
-        unequal &= ~(np.isnan(one["Out"]) & np.isnan(other["Out"]))
     texts = []
     for row, atom in enumerate(batch.atoms):
         for place in np.flatnonzero(unequal[row])[:limit]:

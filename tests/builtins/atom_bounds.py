@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from tests.builtins import atom_cases, atom_oracle
+from tests.builtins.exact_numbers import FORMATS
 from tilekit.builtins.atoms import Atom, atoms, find_atom
+
+Array = np.ndarray[Any, Any]
 
 
 def bounded() -> list[Atom]:
@@ -23,9 +26,9 @@ def bound(spelling: str) -> tuple[str, float]:
     return match[3], 2.0 ** float(match[2]) if match[1] else float(match[2])
 
 
-def error_of(spelling: str, given: list[np.ndarray[Any, Any]], got: np.ndarray[Any, Any]) -> float:
-    """The largest error as a fraction of the bound, of single values and finite operands."""
-    how, of = atom_oracle.spelled(spelling), atom_oracle.FORMATS[atom_oracle.spelled(spelling).types[0]]
+def errors_of(spelling: str, given: list[Array], got: Array) -> Array:
+    """The errors as fractions of the bound, of single values and finite operands."""
+    how, of = atom_oracle.spelled(spelling), FORMATS[atom_oracle.spelled(spelling).types[0]]
     operands = [atom_cases.values(bits, how.types[0]).astype(np.longdouble) for bits in given]
     exact = MEANING[how.mnemonic](*operands)
     error = np.abs(atom_cases.values(got, how.types[0]) - exact)
@@ -36,7 +39,25 @@ def error_of(spelling: str, given: list[np.ndarray[Any, Any]], got: np.ndarray[A
         size = 2.0 ** (exponent - of.digits + 1)
     if how.mnemonic == "lg2":  # absolute from 1/2 to 2
         size = np.where((operands[0] > 0.5) & (operands[0] < 2), 1.0, np.abs(exact))
-    return float(np.max(error / (size * allowed)))
+    return np.asarray(error / (size * allowed))
+
+
+def error_of(spelling: str, given: list[Array], got: Array) -> float:
+    """The largest error as a fraction of the bound."""
+    return float(np.max(errors_of(spelling, given, got)))
+
+
+BEYOND: dict[str, tuple[int, ...]] = {"tanh.approx.bf16": (0x3F3F, 0xBF3F)}
+"""Operands on which an H200 is off by more than the ISA says: the only ones among all."""
+BEYOND_BY = 1.00007
+"""How much of the bound they are off; 1.0000652 was measured."""
+
+
+def within_a_gpus_bound(spelling: str, given: list[Array], got: Array) -> bool:
+    """Whether results are as exact as a GPU's are: within the bound, but on operands that are known not to be."""
+    known = np.isin(given[0], np.array(BEYOND.get(spelling, ()), np.uint64))
+    errors = errors_of(spelling, given, got)
+    return bool(np.all(errors[~known] <= 1) and np.all(errors[known] <= BEYOND_BY))
 
 
 MEANING: dict[str, Any] = {
@@ -53,7 +74,7 @@ MEANING: dict[str, Any] = {
 RANGES = {"ex2": (-14, 15), "tanh": (-8, 8), "lg2": (2.0**-100, 2.0**100), "sin": (-6.28, 6.28), "cos": (-6.28, 6.28)}
 
 
-def operands_of(atom: Atom) -> list[np.ndarray[Any, Any]]:
+def operands_of(atom: Atom) -> list[Array]:
     """Operands of an inexact atom in the range that its bound is for, as bits."""
     rng = np.random.default_rng(4)
     low, high = RANGES.get(atom.mnemonic, (2.0**-60, 2.0**60))
@@ -65,6 +86,8 @@ def operands_of(atom: Atom) -> list[np.ndarray[Any, Any]]:
         else:
             kind = {"f16": "f2", "f32": "f4"}[slot.ptx_type]
             found.append(x.astype(kind).view(kind.replace("f", "u")).astype(np.uint64))
+    if atom.spelling in BEYOND:
+        found = [np.concatenate([found[0], np.array(BEYOND[atom.spelling], np.uint64)])]
     return found
 
 

@@ -1,66 +1,29 @@
-"""What PTX atoms compute, in Python's integers, from the spelling alone: slow, exact, and no code of tilekit's."""
+"""What PTX atoms compute, in Python's integers, from the spelling alone: slow, exact, and no code of tilekit's.
+
+Where the PTX ISA is silent, an H200 says what is right: ``h200_atoms.npz`` holds its answers.
+"""
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
 
-
-class Format(NamedTuple):
-    """A binary floating-point format."""
-
-    width: int
-    digits: int
-    exponents: int
-
-    @property
-    def low(self) -> int:
-        """The exponent of the least subnormal."""
-        return 3 - (1 << (self.exponents - 1)) - self.digits
-
-    @property
-    def infinity(self) -> int:
-        return ((1 << self.exponents) - 1) << (self.digits - 1)
-
-    @property
-    def sign(self) -> int:
-        return 1 << (self.exponents + self.digits - 1)
-
-    @property
-    def nan(self) -> int:
-        return self.sign - 1
-
-    @property
-    def one(self) -> int:
-        return ((1 << (self.exponents - 1)) - 1) << (self.digits - 1)
-
-
-FORMATS = {
-    "f16": Format(16, 11, 5),
-    "bf16": Format(16, 8, 8),
-    "f32": Format(32, 24, 8),
-    "f64": Format(64, 53, 11),
-    "tf32": Format(32, 11, 8),
-}
-INTEGERS = re.compile(r"([us])(8|16|32|64)$")
-ANY_NAN = -1
-"""Expected where some NaN is, but not which: in f64, and where the PTX ISA says that it is not specified."""
-
-
-ANY_VALUE = -2
-"""Expected where the PTX ISA leaves the result open."""
-
-
-class Number(NamedTuple):
-    """A value: ``(-1)**sign * size * 2**exponent``, with ``kind`` empty, ``inf`` or ``nan``."""
-
-    sign: int
-    size: int
-    exponent: int
-    kind: str = ""
+from tests.builtins.exact_numbers import (
+    FORMATS,
+    Format,
+    Number,
+    add,
+    decode,
+    divide,
+    encode,
+    flushed,
+    is_tiny,
+    is_tiny_once_rounded,
+    mul,
+    root,
+    rounds_up,
+)
 
 
 @dataclass(frozen=True)
@@ -85,103 +48,6 @@ def spelled(text: str) -> Spelled:
     return Spelled(mnemonic, rounding, frozenset(rest) - ROUNDINGS, tuple(types))
 
 
-def decode(bits: int, of: Format) -> Number:
-    sign, field = int(bits & of.sign != 0), (bits & (of.sign - 1)) >> (of.digits - 1)
-    fraction = bits & ((1 << (of.digits - 1)) - 1)
-    if field == (1 << of.exponents) - 1:
-        return Number(sign, 0, 0, "nan" if fraction else "inf")
-    if field == 0:
-        return Number(sign, fraction, of.low)
-    return Number(sign, fraction | 1 << (of.digits - 1), of.low + field - 1)
-
-
-def rounds_up(mode: str, sign: int, odd: int, rest: int, half: int) -> bool:
-    if mode in ("rn", "rni"):
-        return rest > half or (rest == half and odd == 1)
-    if mode == "rna":
-        return rest >= half
-    return rest > 0 and mode[:2] == ("rm" if sign else "rp")
-
-
-def encode(x: Number, of: Format, mode: str) -> int:
-    """The bits of a value rounded once."""
-    high = of.sign if x.sign else 0
-    if x.kind:
-        return of.nan if x.kind == "nan" else high | of.infinity
-    if x.size == 0:
-        return high
-    last = max(x.exponent + x.size.bit_length() - of.digits, of.low)
-    drop = last - x.exponent
-    if drop <= 0:
-        kept = x.size << -drop
-    else:
-        kept, rest = x.size >> drop, x.size & ((1 << drop) - 1)
-        kept += rounds_up(mode, x.sign, kept & 1, rest, 1 << (drop - 1))
-    bits = kept + ((last - of.low) << (of.digits - 1))
-    if bits >= of.infinity:
-        away = mode in ("rn", "rna") or mode == ("rm" if x.sign else "rp")
-        bits = of.infinity if away else of.infinity - 1
-    return high | bits
-
-
-def is_tiny(x: Number, of: Format) -> bool:
-    """Whether it is below the least normal number before any rounding, and not zero."""
-    return x.size > 0 and x.size.bit_length() + x.exponent <= of.low + of.digits - 1
-
-
-def flushed(x: Number, of: Format) -> Number:
-    return Number(x.sign, 0, 0) if is_tiny(x, of) else x
-
-
-def add(x: Number, y: Number, mode: str) -> Number:
-    if "nan" in (x.kind, y.kind) or (x.kind == y.kind == "inf" and x.sign != y.sign):
-        return Number(0, 0, 0, "nan")
-    if x.kind or y.kind:
-        return x if x.kind else y
-    low = min(x.exponent, y.exponent)
-    total = sum((-1) ** n.sign * (n.size << (n.exponent - low)) for n in (x, y))
-    if total == 0:
-        same = x.sign == y.sign and x.size == y.size == 0
-        return Number(x.sign if same else int(mode == "rm"), 0, 0)
-    return Number(int(total < 0), abs(total), low)
-
-
-def mul(x: Number, y: Number) -> Number:
-    sign = x.sign ^ y.sign
-    if "nan" in (x.kind, y.kind):
-        return Number(0, 0, 0, "nan")
-    if x.kind or y.kind:
-        zero = (not x.kind and x.size == 0) or (not y.kind and y.size == 0)
-        return Number(sign, 0, 0, "nan" if zero else "inf")
-    return Number(sign, x.size * y.size, x.exponent + y.exponent)
-
-
-WIDE = 160
-"""Bits of a quotient or root that are more than any format keeps; the last one says whether there are others."""
-
-
-def divide(x: Number, y: Number) -> Number:
-    sign = x.sign ^ y.sign
-    if "nan" in (x.kind, y.kind) or (x.kind and y.kind):
-        return Number(0, 0, 0, "nan")
-    if x.kind or y.kind:
-        return Number(sign, 0, 0, "inf" if x.kind else "")
-    if y.size == 0:
-        return Number(sign, 0, 0, "nan" if x.size == 0 else "inf")
-    quotient, rest = divmod(x.size << WIDE, y.size)
-    return Number(sign, 2 * quotient + (rest > 0), x.exponent - y.exponent - WIDE - 1)
-
-
-def root(x: Number) -> Number:
-    if x.kind == "nan" or (x.sign and (x.kind or x.size)):
-        return Number(0, 0, 0, "nan")
-    if x.kind or x.size == 0:
-        return x
-    shift = WIDE + (x.exponent - WIDE) % 2
-    whole = math.isqrt(x.size << shift)
-    return Number(0, 2 * whole + (whole * whole != x.size << shift), (x.exponent - shift) // 2 - 1)
-
-
 def finish(bits: int, of: Format, flags: frozenset[str]) -> int:
     """What the modifiers of the result make of its bits."""
     nan = bits & (of.sign - 1) > of.infinity
@@ -191,13 +57,37 @@ def finish(bits: int, of: Format, flags: frozenset[str]) -> int:
         return 0
     if "satfinite" in flags and bits & (of.sign - 1) == of.infinity:
         bits -= 1
-    return ANY_NAN if nan and of.width == 64 else bits
+    return bits
+
+
+FLUSHED_ONCE_ROUNDED = ("fma", "cvt")
+"""What decides .ftz after rounding; the others do before."""
 
 
 def result(x: Number, of: Format, how: Spelled) -> int:
     """Flush, round, and apply the modifiers."""
-    ftz = "ftz" in how.flags and of.width != 64
-    return finish(encode(flushed(x, of) if ftz else x, of, how.rounding), of, how.flags)
+    if "ftz" in how.flags and of.width != 64:
+        after = how.mnemonic in FLUSHED_ONCE_ROUNDED
+        tiny = is_tiny_once_rounded(x, of, how.rounding) if after else is_tiny(x, of)
+        x = Number(x.sign, 0, 0) if tiny else x
+    return finish(encode(x, of, how.rounding), of, how.flags)
+
+
+NAN_FROM = {"fma": (1, 2, 0), "div": (0, 1)}
+"""Which operand's NaN an f64 result is, the first of these that is one; of the others the last operand's."""
+
+
+def quiet(bits: int, of: Format) -> int:
+    return bits | 1 << (of.digits - 2)
+
+
+def wide_nan(how: Spelled, operands: tuple[int, ...]) -> int:
+    """The NaN that an f64 result is: f64 alone keeps payloads. The sign is the operand's also of neg, abs and sub."""
+    of = FORMATS["f64"]
+    for place in NAN_FROM.get(how.mnemonic, range(len(operands))[::-1]):
+        if operands[place] & (of.sign - 1) > of.infinity:
+            return quiet(operands[place], of)
+    return quiet(of.sign | of.infinity, of)
 
 
 def lesser(x: int, y: int, of: Format, how: Spelled) -> int:
@@ -208,7 +98,7 @@ def lesser(x: int, y: int, of: Format, how: Spelled) -> int:
     sign = (x ^ y) & of.sign
     nans = [n.kind == "nan" for n in numbers]
     if all(nans) or (any(nans) and "NaN" in how.flags):
-        return ANY_NAN if of.width == 64 else of.nan
+        return wide_nan(how, (x, y)) if of.width == 64 else of.nan
     if "abs" in how.flags:
         x, y = x & (of.sign - 1), y & (of.sign - 1)
     order = sorted((v for v, nan in zip((x, y), nans, strict=True) if not nan), key=lambda v: _order(v, of))
@@ -226,17 +116,18 @@ def float_atom(how: Spelled, operands: tuple[int, ...], types: tuple[str, ...]) 
     formats = [FORMATS[t] for t in types[1:]]
     if how.mnemonic in ("min", "max"):
         best = lesser(operands[0], operands[1], of, how)
-        return best if len(operands) == 2 else lesser(best if best != ANY_NAN else of.nan, operands[2], of, how)
+        return best if len(operands) == 2 else lesser(best, operands[2], of, how)
     given = [decode(bits, form) for bits, form in zip(operands, formats, strict=True)]
     if "ftz" in how.flags:
         given = [flushed(n, form) for n, form in zip(given, formats, strict=True)]
     if how.mnemonic in ("abs", "neg"):
         n = given[0]
         x = n._replace(sign=0 if how.mnemonic == "abs" else 1 - n.sign)
-        return result(x, of, how)
-    if how.mnemonic == "fma" and "oob" in how.flags and 0x7FF7 in (operands[0] & 0x7FFF, operands[1] & 0x7FFF):
+    elif how.mnemonic == "fma" and "oob" in how.flags and 0x7FF7 in (operands[0] & 0x7FFF, operands[1] & 0x7FFF):
         return 0
-    return result(exact(how, given), of, how)
+    else:
+        x = exact(how, given)
+    return wide_nan(how, operands) if of.width == 64 and x.kind == "nan" else result(x, of, how)
 
 
 def exact(how: Spelled, given: list[Number]) -> Number:
@@ -261,7 +152,7 @@ def exact(how: Spelled, given: list[Number]) -> Number:
 
 
 def expected(text: str, *operands: int) -> int:
-    """The bits of an exact atom's result, or ANY_NAN.
+    """The bits of an exact atom's result.
 
     Operands are bits. Of packed types each value is computed apart; a mixed form's operands have the types spelled.
     """
@@ -314,7 +205,7 @@ def integer_atom(how: Spelled, operands: tuple[int, ...], types: tuple[str, ...]
             value = value >> width if "hi" in how.flags else value
         case "div":
             if given[1] == 0:
-                return ANY_VALUE
+                return (1 << width) - 1
             value = abs(given[0]) // abs(given[1]) * (1 if (given[0] < 0) == (given[1] < 0) else -1)
         case "min" | "max":
             value = (min if how.mnemonic == "min" else max)(given)
@@ -346,20 +237,38 @@ def _convert_one(how: Spelled, bits: int, to: str, source: str) -> int:
             value = max(low, min(high, value)) if "sat" in how.flags else value
             return value & ((1 << width_of(to)) - 1)
         return result(Number(int(value < 0), abs(value), 0), FORMATS[to], how)
-    x = decode(bits >> 13 if source == "tf32" else bits, FORMATS[source])
-    if "ftz" in how.flags and source == "f32":
+    x = decode(bits, FORMATS[source])
+    if x.kind == "nan" and to in FORMATS:
+        return 0 if "sat" in how.flags else _nan_converted(how, bits, to, source)
+    if "ftz" in how.flags and source == "f32" and to != "f16":
         x = flushed(x, FORMATS["f32"])
     if to not in FORMATS:
         return _to_integer(x, how, to, source)
     if how.rounding.endswith("i"):
         x = _integral(x, how.rounding)
-    if to == "tf32":
-        found = result(x, FORMATS[to], how)
-        return FORMATS["f32"].nan if found == FORMATS[to].nan else found << 13
-    if to == "f32" and source == "bf16" and x.kind == "nan" and "sat" not in how.flags:
-        return ANY_NAN
     ftz = how.flags if to == "f32" else how.flags - {"ftz"}
-    return result(x, FORMATS[to], Spelled("cvt", how.rounding, ftz, how.types))
+    found = result(x, FORMATS[to], Spelled("cvt", how.rounding, ftz, how.types))
+    return found << 13 if to == "tf32" else found
+
+
+def _nan_converted(how: Spelled, bits: int, to: str, source: str) -> int:
+    """What a NaN becomes, as an H200 has it: where either type is f64 the payload's upper bits stay."""
+    narrow, wide = FORMATS[source], FORMATS[to]
+    if "ftz" in how.flags and source == "f32" and to == "f64":
+        bits = narrow.nan
+    if to == "tf32":
+        kept = bits & ~0x1FFF if how.rounding == "rna" else 0x7FFFE000
+        return kept - 0x2000 if how.rounding == "rna" and "satfinite" in how.flags else kept
+    if to == source and to in ("f32", "f64") and not how.rounding.endswith("i") and "ftz" not in how.flags:
+        return bits
+    if (source, to) == ("bf16", "f32") and "ftz" not in how.flags:
+        return bits << 16
+    if "f64" not in (source, to):
+        return wide.nan
+    more = wide.digits - narrow.digits
+    payload = bits & ((1 << (narrow.digits - 1)) - 1)
+    payload = payload << more if more > 0 else payload >> -more
+    return quiet(payload | wide.infinity | (wide.sign if bits & narrow.sign else 0), wide)
 
 
 def _integral(x: Number, mode: str) -> Number:

@@ -136,12 +136,6 @@ def test_what_the_isa_does_not_fix_is_not_exact() -> None:
     )
 
 
-def test_flushing_fma_runs_on_gpus_alone() -> None:
-    assert {atom.spelling for atom in atoms() if atom.only_on_gpu} == {
-        atom.spelling for atom in atoms("fma") if "ftz" in atom.flags
-    }
-
-
 def test_three_numbers_may_have_a_minimum() -> None:
     assert [(a.operands, a.min_sm) for a in (tk.ptx["min.f32"], *tk.ptx["min.f32"].variants)] == [
         ("d: f32, a: f32, b: f32", "20"),

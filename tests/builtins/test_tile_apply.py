@@ -263,17 +263,20 @@ class TestArchitectures:
             tk.launch_tiled(packed, dim=1, inputs=[a], device=device)
             np.testing.assert_array_equal(a, [[1, 3], [5, 9], [9, 15]])
 
-    def test_what_no_rule_is_known_for_runs_on_a_gpu_only(self) -> None:
+    def test_flushing_is_the_same_on_every_device(self) -> None:
+        """Used to be refused on the CPU."""
+
         @tk.kernel
         def flushed(A: tk.array1d[tk.float32]):
             r = tk.tile_load(A, 4)
-            tk.tile_apply("fma.rn.ftz.f32", r, r, r, r)
+            tk.tile_apply("fma.rp.ftz.sat.f32", r, r, 0.5, 2.0**-126)
             tk.tile_store(A, r)
 
-        assert "fma.rn.ftz.f32" in tk.compile(flushed, device="cuda", arch="90a", block_dim=1).source
+        assert "fma.rp.ftz.sat.f32" in tk.compile(flushed, device="cuda", arch="90a", block_dim=1).source
         for device in ("cpu", "interpret"):
-            with pytest.raises(KernelValueError, match=r"\.py:\d+: fma\.rn\.ftz\.f32 runs only on a GPU"):
-                tk.launch_tiled(flushed, dim=1, inputs=[numbers(4)], device=device)
+            a = np.float32([1e-40, -(2.0**-126), -(2.0**-125), 3.0])
+            tk.launch_tiled(flushed, dim=1, inputs=[a], device=device)
+            np.testing.assert_array_equal(a, np.float32([2.0**-126, 0, 0, 1]))
 
 
 class TestOverlap:

@@ -38,7 +38,6 @@ def test_one_spelling_is_told_whole(capsys: pytest.CaptureFixture[str]) -> None:
         "dtypes",
         "needs",
         "result",
-        "runs",
         "gradient",
     ]
     assert lines[0].split() == ["spelling", "add.rn.f16"]

@@ -11,7 +11,7 @@ import pytest
 
 from tilekit.public import Documented, documented
 
-pytest.importorskip("sphinx", reason="the docs extra is not installed")
+pytest.importorskip("sphinx.application", reason="the docs extra is not installed")
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "_ext"))
 reference = importlib.import_module("builtins_reference")
 

@@ -13,7 +13,7 @@ import tilekit
 from tilekit import public
 from tilekit.options import OPTIONS
 
-pytest.importorskip("sphinx", reason="the docs extra is not installed")
+pytest.importorskip("sphinx.application", reason="the docs extra is not installed")
 DOCS = Path(__file__).parents[2] / "docs"
 sys.path.insert(0, str(DOCS / "_ext"))
 reference = importlib.import_module("host_reference")

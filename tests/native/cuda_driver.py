@@ -82,13 +82,13 @@ def compile_cubin(source: str, arch: str) -> bytes:
     program = checked(nvrtc.nvrtcCreateProgram(source.encode(), b"driver.cu", len(paths), texts, names))
     options = [option.encode() for option in (f"--gpu-architecture=sm_{arch}", *OPTIONS)]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
-    log = b" " * checked(nvrtc.nvrtcGetProgramLogSize(program))
+    log = bytearray(checked(nvrtc.nvrtcGetProgramLogSize(program)))  # not bytes, which other code may hold as well
     nvrtc.nvrtcGetProgramLog(program, log)
     assert int(status) == 0, log.decode()[:3000]
-    code = b" " * checked(nvrtc.nvrtcGetCUBINSize(program))
+    code = bytearray(checked(nvrtc.nvrtcGetCUBINSize(program)))
     nvrtc.nvrtcGetCUBIN(program, code)
     nvrtc.nvrtcDestroyProgram(program)
-    return code
+    return bytes(code)
 
 
 class CudaLibrary:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.builtins import atom_oracle
-from tests.builtins.atom_oracle import FORMATS, Format, Number
+from tests.builtins import exact_numbers
+from tests.builtins.exact_numbers import FORMATS, Format
 
 Array = np.ndarray[Any, Any]
 U64 = np.uint64
@@ -117,28 +117,18 @@ def families(type: str, count: int, seed: int = 3) -> dict[str, tuple[Array, Arr
     }
 
 
+GPUS_RULE = "after rounding"
+"""Which of the rules an H200 follows, on all triples that it was asked about: 300,000 of f32 and 80,000 of f16."""
+
+
 def rules(type: str, mode: str, a: int, b: int, c: int) -> dict[str, bool]:
-    """Whether the result is flushed by rules that are not, or not all of, the GPU's."""
+    """Whether the result is flushed, by the GPU's rule and by others."""
     of = FORMATS[type]
-    product = atom_oracle.mul(atom_oracle.decode(a, of), atom_oracle.decode(b, of))
-    addend = atom_oracle.decode(c, of)
-    exact = atom_oracle.add(product, addend, mode)
-    least = of.low + of.digits - 1
-    before = atom_oracle.is_tiny(exact, of)
-    unbounded = Format(of.width, of.digits, of.exponents + 3)  # so wide that nothing is subnormal
-    after = before and atom_oracle.is_tiny(_again(exact, unbounded, mode), of)
-    subnormal = before and atom_oracle.encode(exact, of, mode) & (of.sign - 1) < 1 << (of.digits - 1)
-    larger = product.size.bit_length() + product.exponent > addend.size.bit_length() + addend.exponent
-    assert least < 0
+    product = exact_numbers.mul(exact_numbers.decode(a, of), exact_numbers.decode(b, of))
+    exact = exact_numbers.add(product, exact_numbers.decode(c, of), mode)
+    before = exact_numbers.is_tiny(exact, of)
     return {
         "before rounding": before,
-        "after rounding": after,
-        "subnormal result": subnormal,
-        "before, where the addend is zero; else after": after if addend.size else before,
-        "before, where the product is larger; else after": before if larger else after,
-        "before, where the product is larger; else the result": before if larger else subnormal,
+        GPUS_RULE: exact_numbers.is_tiny_once_rounded(exact, of, mode),
+        "subnormal result": before and exact_numbers.encode(exact, of, mode) & (of.sign - 1) < 1 << (of.digits - 1),
     }
-
-
-def _again(exact: Number, of: Format, mode: str) -> Number:
-    return atom_oracle.decode(atom_oracle.encode(exact, of, mode), of)

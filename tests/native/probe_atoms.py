@@ -1,8 +1,10 @@
-"""What a GPU makes of atoms where no rule is known yet: ``python -m tests.native.probe_atoms FOLDER``.
+"""What a GPU makes of atoms where the PTX ISA is silent: ``python -m tests.native.probe_atoms FOLDER``.
 
 Writes ``ftz_f32.npz`` and ``ftz_f16.npz`` (for each family of triples the bits of a, b, c and of the results), and
-``others.npz`` (for each spelling its operands and results: NaNs in f64, .ftz at the ends of the range, and more), and
-prints how far rules fit. ``--forms`` also compares every exact form that the GPU has with the oracle.
+``others.npz``, ``nans.npz`` and ``half_approx.npz`` (by spelling and place the bits of results and operands: NaNs in
+f64, .ftz at the ends of the range, conversions of NaNs, integers divided by zero, and every 16-bit operand), and prints
+how far rules and the CPU's bits fit. Of these it makes ``measured_atoms.npz.xz``, which the tests keep.
+``--forms`` also compares every exact form that the GPU has with the oracle.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.builtins import atom_cases, atom_oracle, atom_values_cases
+from tests.builtins import atom_bounds, atom_cases, atom_values_cases, measured_atoms
+from tests.builtins.exact_numbers import FORMATS
 from tests.native import atom_drivers, ftz_triples
 from tests.native.cuda_driver import CudaLibrary, checked
 from tilekit.builtins.atoms import Atom, find_atom
@@ -60,7 +63,7 @@ def probe_ftz(type: str, folder: Path, count: int) -> None:
     """Write the triples with their results, and print how often each rule is wrong."""
     chosen = [find_atom(f"fma.{mode}.ftz.{type}") for mode in FTZ[type]]
     kept: dict[str, Array] = {}
-    width = f"u{atom_oracle.FORMATS[type].width // 8}"
+    width = f"u{FORMATS[type].width // 8}"
     for family, triples in ftz_triples.families(type, count).items():
         found = results(chosen, [list(triples)] * len(chosen))
         kept |= {f"{family}/{name}": v.astype(width) for name, v in zip("abc", triples, strict=True)}
@@ -72,7 +75,7 @@ def probe_ftz(type: str, folder: Path, count: int) -> None:
 
 def tried(type: str, mode: str, triples: tuple[Array, ...], got: Array) -> str:
     """How many of a sample each rule is wrong on."""
-    of, wrong, total = atom_oracle.FORMATS[type], Counter[str](), 0
+    of, wrong, total = FORMATS[type], Counter[str](), 0
     for a, b, c, have in zip(*(v[:SAMPLE].tolist() for v in (*triples, got)), strict=True):
         total += 1
         for rule, flushes in ftz_triples.rules(type, mode, a, b, c).items():
@@ -84,7 +87,7 @@ def special_operands(atom: Atom) -> list[Array]:
     """All combinations of NaNs with payloads, infinities, zeros and ordinary numbers."""
     axes = []
     for slot in atom.slots[1:]:
-        of = atom_oracle.FORMATS[slot.ptx_type]
+        of = FORMATS[slot.ptx_type]
         quiet, signs = of.infinity | 1 << (of.digits - 2), (0, of.sign)
         nans = [n | s for n in (quiet, quiet | 5, of.infinity | 9, of.nan) for s in signs]
         axes.append([*nans, *(n | s for n in (0, 1, of.one, of.infinity) for s in signs)])
@@ -124,8 +127,48 @@ def probe_others(folder: Path, arch: str) -> None:
     np.savez_compressed(folder / "others.npz", **kept)
 
 
+def probe_nans(folder: Path, arch: str) -> None:
+    """Write what conversions make of NaNs, and division of zero divisors."""
+    chosen = [atom for atom in atom_drivers.computed() if takes_nans(atom) and atom.runs_on(arch)]
+    given = [nan_operands(atom) for atom in chosen]
+    kept: dict[str, Array] = {}
+    for atom, operands, got in zip(chosen, given, results(chosen, given), strict=True):
+        kept |= {f"{atom}/{place}": bits for place, bits in enumerate([got, *operands])}
+    np.savez_compressed(folder / "nans.npz", **kept)
+
+
+def takes_nans(atom: Atom) -> bool:
+    """Whether it converts a single float, or divides integers."""
+    if atom.mnemonic == "div":
+        return atom.types[0] not in FORMATS
+    return atom.mnemonic == "cvt" and len(atom.slots) == 2 and atom.types[1] in FORMATS and atom.types[0][-2:] != "x2"
+
+
+def nan_operands(atom: Atom) -> list[Array]:
+    """NaNs of both signs, quiet and not; pairs of integers with zero among the divisors."""
+    type, rng = atom.types[-1], np.random.default_rng(17)
+    if atom.mnemonic == "div":
+        width = int(type[1:])
+        ends = [0, 1, 2, 3, 7, (1 << (width - 1)) - 1, 1 << (width - 1), (1 << width) - 1, (1 << width) - 5]
+        some = [*ends, *(rng.integers(0, 1 << min(width, 63), 16).tolist())]
+        return [np.array(column, np.uint64) for column in zip(*itertools.product(some, some), strict=True)]
+    of = FORMATS[type]
+    quiet = 1 << (of.digits - 2)
+    payloads = [1, 5, 9, quiet, quiet | 5, of.nan & ~of.infinity, quiet - 1]
+    payloads += rng.integers(1, 2 * quiet, 60).tolist()
+    return [np.array([of.infinity | payload | sign for payload in payloads for sign in (0, of.sign)], np.uint64)]
+
+
+def probe_approximations(folder: Path, arch: str) -> None:
+    """Write approximations of 16-bit floats, of every operand."""
+    chosen = [atom for atom in atom_bounds.bounded() if FORMATS[atom.types[0]].width == 16 and atom.runs_on(arch)]
+    every = [np.arange(1 << 16, dtype=np.uint64)]
+    found = results(chosen, [every] * len(chosen))
+    np.savez_compressed(folder / "half_approx.npz", **{str(a): got for a, got in zip(chosen, found, strict=True)})
+
+
 def is_open(atom: Atom) -> bool:
-    """Whether special operands may lead to a result that no rule here is sure of."""
+    """Whether the ISA does not say what special operands lead to."""
     types = {slot.ptx_type for slot in atom.slots}
     floats = types <= {"f16", "bf16", "f32", "f64"}
     return floats and ("f64" in types or atom.mnemonic in ("min", "max", "cvt", "abs", "neg"))
@@ -143,7 +186,7 @@ def compare_forms(arch: str, count: int) -> int:
     given = [atom_cases.operands_of([slot.ptx_type for slot in atom.slots[1:]], count) for atom in chosen]
     bad = 0
     for atom, operands, got in zip(chosen, given, results(chosen, given), strict=True):
-        found = atom_cases.wrong(atom.spelling, operands, got, atom.slots[0].ptx_type)
+        found = atom_cases.wrong(atom.spelling, operands, got)
         bad += bool(found)
         if found:
             print(f"{len(found)} of {got.size}: {found[:4]}", flush=True)
@@ -162,6 +205,9 @@ def main() -> int:
     for type in FTZ:
         probe_ftz(type, arguments.folder, arguments.count)
     probe_others(arguments.folder, arch)
+    probe_nans(arguments.folder, arch)
+    probe_approximations(arguments.folder, arch)
+    measured_atoms.keep(arguments.folder)
     return int(bool(arguments.forms and compare_forms(arch, arguments.forms)))
 
 

@@ -58,6 +58,12 @@ TK_API void __launch_bounds__(128) everything(const __grid_constant__ Both p)
 """
 
 
+def test_what_the_compiler_writes_is_not_shared() -> None:
+    """Used to be bytes: where the log was empty, its end went into Python's one object for a space."""
+    compile_cubin("", "90")
+    assert b" " + bytes(1) == bytes([32, 0])
+
+
 def moves(kind: str, width: int) -> str:
     """A tile through shared memory, and one through registers."""
     count = f"register_count<64 * 64, 128, {width}>"

@@ -33,6 +33,7 @@ DEFAULT = [
     *(f"fma.{mode}.f32" for mode in TARGETS),
     *(f"{name}.{mode}.f32" for name in ("add", "mul", "div") for mode in ("rn", "rz")),
     "mul.rn.ftz.f32",
+    *(f"fma.{mode}.ftz.f32" for mode in ("rn", "rz")),
     *(f"fma.{mode}.f64" for mode in ("rn", "rz")),
     "fma.rn.f16",
     "fma.rn.bf16",

@@ -18,6 +18,8 @@ from tilekit.builtins.atom_formats import (
     finished,
     flushed,
     is_nan,
+    is_tiny,
+    is_tiny_once_rounded,
     rounded,
     to_float64,
 )
@@ -48,14 +50,20 @@ def operand(values: Array, type: str, flags: Set[str]) -> Array:
     return to_float64(flushed(bits, of) if "ftz" in flags and type in ("f32", "f16") else bits, of)
 
 
-def narrowed(x: Array, type: str, rounding: str, flags: Set[str]) -> Array:
-    """A result of fewer bits than float64, from its value in it or what that is rounded to odd from."""
+def narrowed(x: Array, type: str, rounding: str, flags: Set[str], once_rounded: bool = False) -> Array:
+    """A result of fewer bits than float64, from its value in it or what that is rounded to odd from.
+
+    ``.ftz`` decides before rounding, or ``once_rounded``.
+    """
     of = FORMATS[type]
-    return result(finished(rounded(x, of, rounding, "ftz" in flags), np.isnan(x), of, flags), type)
+    tiny = None
+    if "ftz" in flags:
+        tiny = is_tiny_once_rounded(x, of, rounding) if once_rounded else is_tiny(x, of)
+    return result(finished(rounded(x, of, rounding, tiny), np.isnan(x), of, flags), type)
 
 
 def propagated(r: Array, *given: Array) -> Array:
-    """f64 results whose NaNs are the first operand that is one, made quiet, else the default."""
+    """f64 results whose NaNs are the first of these that is one, made quiet, else the default."""
     found = np.full(r.shape, FORMATS["f64"].nan, np.uint64)
     for values in reversed(given):
         quiet = np.ascontiguousarray(values).view(np.uint64).reshape(values.shape) | np.uint64(1 << 51)
@@ -111,9 +119,9 @@ def _fma(types: Types, rounding: str, flags: Set[str], a: Array, b: Array, c: Ar
         if rounding == "rm":
             zero = np.asarray(np.frompyfunc(_is_zero_sum, 3, 1)(a, b, c), bool)
             near = np.where(zero & (np.signbit(a) ^ np.signbit(b) | np.signbit(c)), -0.0, near)
-        return propagated(near, a, b, c)
+        return propagated(near, b, c, a)
     x, y, z = (operand(v, type, flags) for v, type in zip((a, b, c), types[1:], strict=True))
-    found = narrowed(_sum(x * y, z, rounding), types[0], rounding, flags)
+    found = narrowed(_sum(x * y, z, rounding), types[0], rounding, flags, once_rounded=True)
     if "oob" in flags:
         outside = ((a & np.uint16(0x7FFF)) == 0x7FF7) | ((b & np.uint16(0x7FFF)) == 0x7FF7)
         found = np.where(outside, found.dtype.type(0), found)
@@ -133,7 +141,7 @@ def _add(types: Types, rounding: str, flags: Set[str], a: Array, b: Array) -> Ar
         near = a + b
         if rounding != "rn":
             near = _zero_to_minus(to_direction(lambda x, y: x + y, near, rounding, a, b), rounding, a, b)
-        return propagated(near, a, b)
+        return propagated(near, b, a)
     x, y = (operand(v, type, flags) for v, type in zip((a, b), types[1:], strict=True))
     return narrowed(_sum(x, y, rounding), types[0], rounding, flags)
 
@@ -156,7 +164,7 @@ def _mul(types: Types, rounding: str, flags: Set[str], a: Array, b: Array) -> Ar
         near = a * b
         if rounding != "rn":
             near = to_direction(lambda x, y: x * y, near, rounding, a, b)
-        return propagated(near, a, b)
+        return propagated(near, b, a)
     x, y = (operand(v, type, flags) for v, type in zip((a, b), types[1:], strict=True))
     return narrowed(x * y, types[0], rounding, flags)
 
@@ -167,7 +175,7 @@ def _mul(types: Types, rounding: str, flags: Set[str], a: Array, b: Array) -> Ar
 @_function("div")
 def _div(types: Types, rounding: str, flags: Set[str], a: Array, b: Array) -> Array:
     if types[0] not in FORMATS:
-        return np.asarray(truncated_quotient(a, b))
+        return np.where(b == 0, ~np.zeros_like(a), truncated_quotient(a, b))
     if types[0] != "f64":
         return narrowed(operand(a, "f32", flags) / operand(b, "f32", flags), "f32", rounding, flags)
     near = a / b
@@ -232,7 +240,7 @@ def _lesser(least: bool, type: str, flags: Set[str], a: Array, b: Array) -> Arra
     if "xorsign" in flags:
         out = out & low | signs
     nan = nans[0] | nans[1] if "NaN" in flags else nans[0] & nans[1]
-    only = np.where(nans[0], x, y) | of.dtype.type(1 << 51) if of.width == 64 else of.dtype.type(of.nan)
+    only = y | of.dtype.type(1 << 51) if of.width == 64 else of.dtype.type(of.nan)
     return result(np.where(nan, only, out).astype(of.dtype), type)
 
 
@@ -250,7 +258,8 @@ def _signed(type: str, flags: Set[str], a: Array, change: Callable[[Array, Forma
     of = FORMATS[type]
     bits = bits_of(a, of)
     out = change(flushed(bits, of) if "ftz" in flags else bits, of)
-    return result(np.where(is_nan(bits, of) & (of.width != 64), of.nan, out).astype(of.dtype), type)
+    nan = bits | of.dtype.type(1 << 51) if of.width == 64 else of.dtype.type(of.nan)
+    return result(np.where(is_nan(bits, of), nan, out).astype(of.dtype), type)
 
 
 @_function("abs")

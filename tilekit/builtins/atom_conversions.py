@@ -18,7 +18,7 @@ from tilekit.builtins.atom_arithmetic import (
     result,
     to_direction,
 )
-from tilekit.builtins.atom_formats import FORMATS, Array, finished, flushed
+from tilekit.builtins.atom_formats import FORMATS, Array, Format, bits_of, finished, flushed, is_nan
 
 _INTEGRAL = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
@@ -27,19 +27,53 @@ def _cvt(types: Types, rounding: str, flags: Set[str], a: Array) -> Array:
     to, source = types
     if source not in FORMATS:
         return _from_integer(to, rounding, flags, a)
-    x = operand(a, source, flags if source == "f32" else flags - {"ftz"})
+    # A GPU keeps what is subnormal in f32 where the result is f16, also with .ftz.
+    x = operand(a, source, flags if source == "f32" and to != "f16" else flags - {"ftz"})
     if to not in FORMATS:
         return _to_integer(_INTEGRAL[rounding](x), to, wide=source == "f64")
     if rounding in _INTEGRAL:
-        x, rounding = np.copysign(_INTEGRAL[rounding](x), x), "rn"
-    return _to_float(x, to, rounding, flags)
+        found = _to_float(np.copysign(_INTEGRAL[rounding](x), x), to, "rn", flags)
+    else:
+        found = _to_float(x, to, rounding, flags)
+    if "sat" in flags:
+        return found
+    bits, of = bits_of(a, FORMATS[source]), FORMATS[to]
+    nans = _nan_converted(bits, types, rounding, flags).astype(of.dtype)
+    return np.where(is_nan(bits, FORMATS[source]), result(nans, to), found)
+
+
+def _nan_converted(bits: Array, types: Types, rounding: str, flags: Set[str]) -> Array:
+    """What NaNs become, as measured on a GPU: where either type is f64 the payload's upper bits stay."""
+    to, source = types
+    if to == "tf32":
+        if rounding != "rna":
+            return np.full_like(bits, 0x7FFFE000)
+        return (bits & np.uint32(0xFFFFE000)) - np.uint32(0x2000 if "satfinite" in flags else 0)
+    if "ftz" not in flags and rounding not in _INTEGRAL:
+        if to == source and to in ("f32", "f64"):
+            return bits
+        if (to, source) == ("f32", "bf16"):
+            return bits.astype(np.uint32) << np.uint32(16)
+    narrow, wide = FORMATS[source], FORMATS[to]
+    if "f64" not in types:
+        return np.full(bits.shape, wide.nan, wide.dtype)
+    return _quieted(np.full_like(bits, narrow.nan) if "ftz" in flags and to == "f64" else bits, narrow, wide)
+
+
+def _quieted(bits: Array, narrow: Format, wide: Format) -> Array:
+    """NaNs in another format: the sign, and of the payload what is there in both."""
+    sign = np.where(bits & narrow.dtype.type(narrow.sign) != 0, np.uint64(wide.sign), np.uint64(0))
+    payload = bits.astype(np.uint64) & np.uint64((1 << (narrow.digits - 1)) - 1)
+    more = wide.digits - narrow.digits
+    payload = payload << np.uint64(more) if more > 0 else payload >> np.uint64(-more)
+    return np.asarray(sign | payload | np.uint64(wide.infinity | 1 << (wide.digits - 2)))
 
 
 def _to_float(x: Array, to: str, rounding: str, flags: Set[str]) -> Array:
     if to == "f64":
         bits = np.ascontiguousarray(x).view(np.uint64).reshape(x.shape)
         return result(finished(bits, np.isnan(x), FORMATS[to], flags), to)
-    return narrowed(x, to, rounding, flags if to == "f32" else flags - {"ftz"})
+    return narrowed(x, to, rounding, flags if to == "f32" else flags - {"ftz"}, once_rounded=True)
 
 
 def _to_integer(x: Array, to: str, wide: bool) -> Array:

@@ -88,8 +88,8 @@ def flushed(bits: Array, of: Format) -> Array:
     return np.where(size < 1 << (of.digits - 1), bits & of.dtype.type(of.sign), bits).astype(of.dtype)
 
 
-def rounded(x: Array, of: Format, mode: str, ftz: bool = False) -> Array:
-    """The bits of float64 numbers, or of what they are rounded to odd from, rounded once; ``ftz`` decides before."""
+def rounded(x: Array, of: Format, mode: str, tiny: Array | None = None) -> Array:
+    """The bits of float64 numbers, or of what they are rounded to odd from, rounded once; what is ``tiny`` is zero."""
     bits = np.ascontiguousarray(x, np.float64).view(np.uint64).reshape(np.shape(x))
     size, negative = bits & ~_F64_SIGN, bits >= _F64_SIGN
     if of.width == 64:
@@ -105,10 +105,31 @@ def rounded(x: Array, of: Format, mode: str, ftz: bool = False) -> Array:
     top = of.infinity >> of.unused
     beyond = np.where((size == np.uint64(0x7FF << 52)) | _overflows(mode, negative), top, top - 1)
     out = np.where(out >= top, beyond, out).astype(np.uint64)
-    if ftz:
-        out = np.where(np.abs(x) < 2.0**of.least, np.uint64(0), out)
+    if tiny is not None:
+        out = np.where(tiny, np.uint64(0), out)
     out = out << np.uint64(of.unused) | np.where(negative, np.uint64(of.sign), np.uint64(0))
     return out.astype(of.dtype)
+
+
+def is_tiny(x: Array, of: Format) -> Array:
+    """Where numbers are below the least normal one before they are rounded."""
+    return np.asarray(np.abs(x) < 2.0**of.least)
+
+
+def is_tiny_once_rounded(x: Array, of: Format, mode: str) -> Array:
+    """Where they are still below it when they are rounded to as many digits with exponents of any size.
+
+    Example:
+        >>> import numpy as np
+        >>> nearly = np.array([1 - 2.0**-25, 1 - 2.0**-24]) * 2.0**-126  # the first is rounded up
+        >>> is_tiny(nearly, FORMATS["f32"]), is_tiny_once_rounded(nearly, FORMATS["f32"], "rn")
+        (array([ True,  True]), array([False,  True]))
+    """
+    size, least = np.abs(x), 2.0**of.least
+    if mode == "rn":
+        return np.asarray(size < least * (1 - 2.0 ** -(of.digits + 1)))  # the midpoint is rounded to even, which is up
+    away = x > 0 if mode == "rp" else x < 0 if mode == "rm" else False
+    return np.asarray(np.where(away, size <= least * (1 - 2.0**-of.digits), size < least))
 
 
 def _rounds_up(mode: str, kept: Array, rest: Array, half: Array, negative: Array) -> Array:

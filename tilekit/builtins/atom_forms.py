@@ -109,9 +109,6 @@ class Form:
             exact="error" not in self.rule,
             error=self.rule.get("error", ""),
             cpu=self.rule["cpu"],
-            only_on_gpu=next(
-                (why for token, why in self.rule.get("only_on_gpu", {}).items() if token in modifiers), None
-            ),
             # What a gradient flows through are floats; packed ones are integers to the language.
             adjoint=self.rule["adjoint"] if floats and not _WITHOUT_GRADIENT & set(modifiers) else None,
         )

@@ -102,11 +102,7 @@ def _needs(form: Form) -> Iterator[str]:
 
 def _notes(form: Form) -> str:
     found = [form.atom(modifiers, types) for types in form.every_types() for modifiers in form.every_modifiers()]
-    alone = [
-        token for token in form.rule.get("only_on_gpu", {}) if any(token in part.tokens for part in form.modifiers)
-    ]
     notes = [
-        *(f".{token}: GPUs only" for token in alone),
         "" if found[0].exact else f"error: {found[0].error}",
         "differentiable" if any(atom.adjoint for atom in found) else "",
     ]
@@ -133,7 +129,6 @@ def describe(atom: Atom) -> list[tuple[str, str]]:
         ("dtypes", "\n".join(_dtypes(atom))),
         ("needs", "\n".join(dict.fromkeys(one.needs for one in (atom, *atom.variants)))),
         ("result", "the same bits on every device" if atom.exact else f"not exact; the error by the ISA: {atom.error}"),
-        ("runs on", f"GPUs only: {atom.only_on_gpu}" if atom.only_on_gpu else "CPU, interpreter and GPU"),
         ("gradient", "yes" if atom.adjoint else "none"),
     ]
     return facts

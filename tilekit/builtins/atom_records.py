@@ -79,8 +79,6 @@ class Atom:
     """How far off the result may be by the ISA where it is not exact, such as ``"2 ulp"``; else empty."""
     cpu: str
     """The function of ``tk::atom`` that computes it; empty for loads and stores."""
-    only_on_gpu: str | None
-    """Why the CPU and the interpreter do not compute it, or None where they do."""
     adjoint: str | None
     """The rule of its gradient, or None where it has none."""
     variants: tuple[Atom, ...] = ()

@@ -11,32 +11,12 @@ from tilekit.builtins.atom_conversions import FUNCTIONS
 from tilekit.builtins.atom_formats import Array
 from tilekit.builtins.atom_records import Atom
 from tilekit.builtins.float_state import ieee_state
-from tilekit.errors import KernelValueError
 
 _MODIFIERS = {"NaN": "NAN_WINS"}
 """Names in C++ of modifiers that are not simply written large."""
 _FLAGS = ("ftz", "sat", "relu", "oob", "satfinite", "NaN", "xorsign", "abs")
 _VARIANTS = ("approx", "full")
 """Modifiers that choose another function."""
-
-
-def why_only_on_gpu(atom: Atom) -> str | None:
-    """Why the CPU and the interpreter do not compute an atom, or None where they do.
-
-    Example:
-        >>> import tilekit as tk
-        >>> why_only_on_gpu(tk.ptx["fma.rn.f32"]) is None
-        True
-    """
-    if atom.only_on_gpu is None:
-        return None
-    return f"{atom.only_on_gpu}; leave out ftz ({atom.spelling.replace('.ftz', '')}), or run the kernel on a GPU"
-
-
-def _check(atom: Atom) -> None:
-    reason = why_only_on_gpu(atom)
-    if reason is not None:
-        raise KernelValueError(f"{atom.spelling} runs only on a GPU: {reason}")
 
 
 def _function(atom: Atom) -> str:
@@ -55,15 +35,11 @@ def cpu_expression(atom: Atom, operands: Sequence[str]) -> str:
     Returns:
         An expression of what the destination's register holds.
 
-    Raises:
-        KernelValueError: only a GPU computes it; the message says why.
-
     Example:
         >>> import tilekit as tk
         >>> cpu_expression(tk.ptx["add.rz.sat.f32"], ["x", "1.0f"])
         'tk::atom::add<tk::atom::F32, tk::atom::F32, tk::atom::F32, tk::atom::RZ, tk::atom::SAT>(x, 1.0f)'
     """
-    _check(atom)
     if atom.cpu == "mov":
         return operands[0]
     types = [f"tk::atom::{slot.ptx_type[:-2].upper()}x2" if slot.ptx_type.endswith("x2")
@@ -85,9 +61,6 @@ def evaluate(atom: Atom, operands: Sequence[Any]) -> Array:
     Returns:
         What the destination's registers hold.
 
-    Raises:
-        KernelValueError: only a GPU computes it; the message says why.
-
     Example:
         >>> import numpy as np
         >>> import tilekit as tk
@@ -95,7 +68,6 @@ def evaluate(atom: Atom, operands: Sequence[Any]) -> Array:
         >>> [float(evaluate(tk.ptx[f"div.{r}.f32"], [np.float32(1), np.float32(3)]) - third) for r in ("rm", "rp")]
         [-2.9802322387695312e-08, 0.0]
     """
-    _check(atom)
     given = [np.asarray(values) for values in np.broadcast_arrays(*operands)]
     if atom.cpu == "mov":
         return given[0].copy()

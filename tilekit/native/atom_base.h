@@ -130,7 +130,24 @@ template <class T, Round R> TK_FN u32 round_bits(f64 x)
     return (u32)(out | (negative ? T::infinity + T::least_normal : 0));
 }
 
-// The same of an f32, which may have been rounded to odd; in lanes of 32 bits where the format allows.
+// Whether x, which may have been rounded to odd, is below T's least normal number before it is rounded; and whether it
+// still is when it is rounded to as many digits with exponents of any size.
+template <class T, class X> TK_FN bool is_tiny(X x)
+{
+    const X least = bit_cast<f32>((u32)(T::low + T::digits - 1 + 127) << 23);
+    return x < least && x > -least;
+}
+template <class T, Round R, class X> TK_FN bool is_tiny_once_rounded(X x)
+{
+    const X least = bit_cast<f32>((u32)(T::low + T::digits - 1 + 127) << 23);
+    const X last = least / (X)((u64)1 << T::digits), below = least - (R == RN ? last / 2 : last);  // a midpoint goes up
+    if constexpr (R == RN) return x < below && x > -below;
+    else if constexpr (R == RP) return x <= below && x > -least;
+    else if constexpr (R == RM) return x < least && x >= -below;
+    else return x < least && x > -least;
+}
+
+// round_bits() of an f32, which may have been rounded to odd; in lanes of 32 bits where the format allows.
 template <class T, Round R> TK_FN u32 round_bits_f32(f32 x)
 {
     const u32 bits = bit_cast<u32>(x), sign = bits >> 31;

@@ -27,7 +27,7 @@ template <class D, Round R, u32 F> TK_FN carrier<D> float_from(f64 x)
     else {
         u32 bits = round_bits<D, R>(x);
         if constexpr ((F & FTZ) != 0 && is_same<D, F32>::value)
-            bits = x < 0x1p-126 && x > -0x1p-126 ? bits & 0x80000000u : bits;
+            bits = is_tiny_once_rounded<F32, R>(x) ? bits & 0x80000000u : bits;
         return bit_cast<carrier<D>>(finish<D, F>((bits_of<D>)bits, x != x));
     }
 }
@@ -48,18 +48,50 @@ template <Round R, class T> TK_FN f64 f64_from(T v)
     else return v ? fma_wide<R>((f64)(v >> 32), 0x1p32, (f64)(u32)v) : 0.0;
 }
 
+// Whether NaN becomes the only one that D has, as .sat makes it zero; else a GPU does with its bits what follows.
+template <class D, class A, Round R, u32 F> constexpr bool forgets_nan()
+{
+    constexpr bool same = is_same<A, D>::value && !to_integer(R);
+    if constexpr ((F & SAT) != 0) return true;
+    else if constexpr (is_same<A, F64>::value || is_same<D, F64>::value || is_same<D, TF32>::value) return false;
+    else return (F & FTZ) != 0 || !is_same<D, F32>::value || !(same || is_same<A, BF16>::value);
+}
+// A NaN in another format: where either is f64 the sign stays, and of the payload what is there in both.
+template <class D, class A, Round R, u32 F> TK_FN bits_of<D> nan_bits(carrier<A> a)
+{
+    constexpr bool moved = is_same<A, D>::value && !to_integer(R);  // not even made quiet
+    const u64 bits = (F & FTZ) != 0 && is_same<A, F32>::value ? A::nan : (u64)bit_cast<bits_of<A>>(a);
+    if constexpr (is_same<D, TF32>::value)
+        return R == RNA ? ((u32)bits & 0xffffe000u) - ((F & SATFINITE) != 0 ? 0x2000u : 0u) : 0x7fffe000u;
+    else if constexpr (moved && (F & FTZ) == 0) return (bits_of<D>)bits;
+    else if constexpr (is_same<D, F32>::value && is_same<A, BF16>::value) return (u32)bits << 16;
+    else {
+        constexpr int more = D::digits - A::digits;
+        const u64 payload = bits & (A::least_normal - 1), sign = bits & A::sign ? D::sign : 0;
+        const u64 kept = more > 0 ? payload << (more > 0 ? more : 0) : payload >> (more > 0 ? 0 : -more);
+        return (bits_of<D>)(sign | D::infinity | D::least_normal >> 1 | kept);
+    }
+}
+template <class D, class A, Round R, u32 F> TK_FN carrier<D> float_to_float(carrier<A> a)
+{
+    // What is subnormal in f32 is flushed, but where the result is f16.
+    constexpr bool flushes = is_same<A, F32>::value && !is_same<D, F16>::value;
+    const carrier<A> given = flushes ? input<A, F>(a) : a;
+    if constexpr (to_integer(R)) return float_from<D, RN, F>(integral<R>(as_f64<A>(given)));
+    else if constexpr (is_same<A, F32>::value && sizeof(carrier<D>) == 2)
+        return finish<D, F>((u16)round_bits_f32<D, R>(given), given != given);
+    else return float_from<D, R, F>(as_f64<A>(given));
+}
+
 template <class D, class A, Round R, u32 F> TK_FN carrier<D> cvt(carrier<A> a)
 {
-    if constexpr (is_float<A>) {
-        const f64 x = as_f64<A>(is_same<A, F32>::value ? input<A, F>(a) : a);
-        if constexpr (!is_float<D>) return integer_from<D, A, R>(x);
-        else if constexpr (to_integer(R)) return float_from<D, RN, F>(integral<R>(x));
-        else if constexpr (is_same<A, F32>::value && sizeof(carrier<D>) == 2) {
-            const f32 y = input<A, F>(a);
-            return finish<D, F>((u16)round_bits_f32<D, R>(y), y != y);
-        }
-        else return float_from<D, R, F>(x);
+    if constexpr (is_float<A> && is_float<D>) {
+        const carrier<D> out = float_to_float<D, A, R, F>(a);
+        if constexpr (forgets_nan<D, A, R, F>()) return out;
+        else return is_nan<A>(a) ? bit_cast<carrier<D>>(nan_bits<D, A, R, F>(a)) : out;
     }
+    else if constexpr (is_float<A>)
+        return integer_from<D, A, R>(as_f64<A>(is_same<A, F32>::value ? input<A, F>(a) : a));
     else if constexpr (is_float<D>) return float_from<D, R, F>(f64_from<is_same<D, F64>::value ? R : TO_ODD>(a));
     else if constexpr ((F & SAT) != 0) {
         typedef carrier<D> T;

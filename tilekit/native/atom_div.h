@@ -42,7 +42,7 @@ template <class D, class A, class B, Round R, u32 F> TK_FN carrier<D> div(carrie
 {
     if constexpr (is_same<D, F64>::value) return propagated(quotient_wide<R>(a, b), a, b, b);
     else if constexpr (is_float<D>) return quotient<R, F>(a, b);
-    else return tk::div(a, b);
+    else return b == 0 ? (carrier<D>)~(carrier<D>)0 : tk::div(a, b);
 }
 template <class D, class A, Round R, u32 F> TK_FN carrier<D> rcp(carrier<A> x)
 {

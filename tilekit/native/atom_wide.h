@@ -13,7 +13,8 @@
 namespace tk {
 namespace atom {
 
-// A NaN result of f64 arithmetic: the first operand that is one, made quiet, else the default. f64 alone keeps payloads.
+// A NaN result of f64 arithmetic: the first of a, b and c that is one, made quiet, else the default. f64 alone keeps
+// payloads. Callers give operands in the order in which a GPU asks them.
 TK_FN f64 propagated(f64 r, f64 a, f64 b, f64 c)
 {
     const f64 from = a != a ? a : (b != b ? b : c);

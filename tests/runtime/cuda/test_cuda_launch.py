@@ -66,14 +66,17 @@ def test_the_stream_that_is_asked_for(fake: FakeLibrary) -> None:
     assert [launched.stream for launched in fake.launches] == [77, 78, 79]
 
 
-def test_one_compile_serves_arrays_of_one_class(fake: FakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_compile_serves_arrays_of_one_class(
+    fake: FakeLibrary, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     compiled = []
     real = nvrtc.compile_cubin
     monkeypatch.setattr(nvrtc, "compile_cubin", lambda *given: (compiled.append(given), real(*given))[1])
-    for shift in (0, 4, 1):
-        a, out = pair(shift=shift)
-        for _ in range(2):
-            tk.launch_tiled(doubled, dim=2, inputs=[a], outputs=[out], block_dim=32)
+    with tk.config.scoped(cache_dir=tmp_path):
+        for shift in (0, 4, 1):
+            a, out = pair(shift=shift)
+            for _ in range(2):
+                tk.launch_tiled(doubled, dim=2, inputs=[a], outputs=[out], block_dim=32)
     assert len(doubled.cache) == 2  # aligned, and not
     assert len(fake.launches) == 6
     assert "--gpu-architecture=sm_90a" in compiled[0][3]

@@ -55,6 +55,32 @@ def test_a_cubin_for_every_architecture(folder: Path, arch: str, machine: int) -
     assert entry.kind == "cuda" and entry.describe["architecture"] == f"sm_{arch}"
 
 
+class Watched:
+    """NVRTC's binding, which keeps what memory it was given to write into."""
+
+    def __init__(self, real: Any) -> None:
+        self.real, self.given = real, {}
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.real, name)
+        if name not in ("nvrtcGetProgramLog", "nvrtcGetCUBIN"):
+            return found
+        return lambda program, memory: (self.given.update({name: type(memory)}), found(program, memory))[1]
+
+
+@needs_nvrtc
+def test_nvrtc_writes_into_no_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes of one length and value may be one object in the whole process; an empty log is not asked for."""
+    watched = Watched(nvrtc._bindings())
+    monkeypatch.setattr(nvrtc, "_bindings", lambda: watched)
+    nvrtc.compile_cubin("", "empty", {}, ["--gpu-architecture=sm_90"])
+    assert watched.given == {"nvrtcGetCUBIN": bytearray}
+    nvrtc.compile_cubin("", "empty", {}, ["--gpu-architecture=sm_90", "--ptxas-options=-v"])
+    with pytest.raises(CompileError, match="oops"):
+        nvrtc.compile_cubin("oops", "wrong", {}, ["--gpu-architecture=sm_90"])
+    assert set(watched.given.values()) == {bytearray} and len(watched.given) == 2
+
+
 @needs_nvrtc
 def test_contraction_is_asked_for(folder: Path) -> None:
     """``a * b + c`` is two roundings unless the kernel says otherwise: then the code is shorter."""

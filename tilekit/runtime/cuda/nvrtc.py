@@ -194,18 +194,23 @@ def _compile_now(
             _checked(nvrtc, nvrtc.nvrtcAddNameExpression(program, each.encode()))
         given = [option.encode() for option in options]
         status = nvrtc.nvrtcCompileProgram(program, len(given), given)[0]
-        size = _checked(nvrtc, nvrtc.nvrtcGetProgramLogSize(program))
-        log = bytes(size)
-        _checked(nvrtc, nvrtc.nvrtcGetProgramLog(program, log))
-        text = log.rstrip(b"\0 \n").decode("utf-8", "replace")
+        text = _written(nvrtc, "ProgramLog", program).rstrip(b"\0 \n").decode("utf-8", "replace")
         if int(status) != 0:
             raise _refused(nvrtc, name, options, status, text)
-        code = bytes(_checked(nvrtc, getattr(nvrtc, f"nvrtcGet{form}Size")(program)))
-        _checked(nvrtc, getattr(nvrtc, f"nvrtcGet{form}")(program, code))
+        code = _written(nvrtc, form, program)
         mangled = [_checked(nvrtc, nvrtc.nvrtcGetLoweredName(program, each.encode())).decode() for each in asked]
         return Cubin(code, text), mangled
     finally:
         nvrtc.nvrtcDestroyProgram(program)
+
+
+def _written(nvrtc: Any, what: str, program: Any) -> bytes:
+    """What NVRTC writes into memory that is given to it; a log of one byte is the end of an empty one."""
+    size = _checked(nvrtc, getattr(nvrtc, f"nvrtcGet{what}Size")(program))
+    memory = bytearray(size)  # not bytes: Python has one object for each byte, which other code holds as well
+    if size > 1:
+        _checked(nvrtc, getattr(nvrtc, f"nvrtcGet{what}")(program, memory))
+    return bytes(memory)
 
 
 def _refused(nvrtc: Any, name: str, options: Sequence[str], status: Any, log: str) -> CompileError:
