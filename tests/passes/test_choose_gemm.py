@@ -27,12 +27,12 @@ from tilekit.runtime.spec import dense_class
 M, N, K = 32, 48, 16
 
 
-def lowered(kernel: Kernel, arch: str = "90a", block_dim: int = 128) -> tuple[Function, Target, Any]:
+def lowered(
+    kernel: Kernel, arch: str = "90a", block_dim: int = 128, checked: bool = False
+) -> tuple[Function, Target, Any]:
     types = kernel.default_types()
-    names = [name for name, type in types.items() if hasattr(type, "ndim")]
-    target = Target(
-        "cuda", arch, block_dim, True, 2, False, arrays={name: dense_class(types[name].ndim) for name in names}
-    )
+    arrays = {name: dense_class(type.ndim) for name, type in types.items() if hasattr(type, "ndim")}
+    target = Target("cuda", arch, block_dim, True, 2, False, checked, arrays=arrays)
     function = kernel.trace(kernel.default_types(), LaunchForm(True, 2, block_dim))
     target = choose_block(function, target)
     fn, storage = run_pipeline(function, target)

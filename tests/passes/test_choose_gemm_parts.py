@@ -28,3 +28,32 @@ def test_a_loop_over_a_part_that_it_names_itself() -> None:
     for block in np.ndindex(2, 2):
         interpret(fn, {**arrays, "out": out, "size": np.int32(40)}, Machine(block, (2, 2), target.threads))
     assert (out == 40).all()
+
+
+@tk.kernel
+def gathered(a: tk.array3d[tk.float16], b: tk.array2d[tk.float16], at: tk.array1d[int], out: tk.array2d[float], n: int):
+    i, j = tk.tid()
+    acc = tk.tile_zeros(shape=(M, N), dtype=float)
+    for k in range(n):
+        x = tk.tile_load(a[at[i]], shape=(M, K), offset=(0, k * K))
+        tk.tile_matmul(x, tk.tile_load(b, shape=(K, N), offset=(k * K, 0)), acc)
+    tk.tile_store(out, acc, offset=(i * M, j * N))
+
+
+@tk.kernel
+def gathered_before(
+    a: tk.array3d[tk.float16], b: tk.array2d[tk.float16], at: tk.array1d[int], out: tk.array2d[float], n: int
+):
+    i, j = tk.tid()
+    acc = tk.tile_zeros(shape=(M, N), dtype=float)
+    which = at[i]
+    for k in range(n):
+        x = tk.tile_load(a[which], shape=(M, K), offset=(0, k * K))
+        tk.tile_matmul(x, tk.tile_load(b, shape=(K, N), offset=(k * K, 0)), acc)
+    tk.tile_store(out, acc, offset=(i * M, j * N))
+
+
+def test_nothing_is_read_for_a_loop_that_may_be_empty() -> None:
+    assert gemm_loops(lowered(gathered)[0]) == []
+    assert len(gemm_loops(lowered(gathered_before)[0])) == 1
+    assert gemm_loops(lowered(gathered_before, checked=True)[0]) == []  # where a part that is not there is an error

@@ -100,8 +100,17 @@ class _Chooser:
         """The plan of each product that a loop accumulates and does nothing else."""
         if architecture(self.target.arch) < OLDEST_TENSOR_CORES:
             return {}
-        loops = (loop for loop in found.find_gemm_loops(self.fn) if loop.whole)
+        loops = (loop for loop in found.find_gemm_loops(self.fn) if loop.whole and not self._guesses(loop))
         return {product.op: self._plan(loop.loop, product) for loop in loops for product in loop.products}
+
+    def _guesses(self, loop: found.GemmLoop) -> bool:
+        """Whether what comes before the first iteration might read what is not there, where there is none."""
+        bounds = [loop.loop.operands[name] for name in ("start", "stop", "step")]
+        if all(isinstance(bound, Const) for bound in bounds) and range(*map(_known, bounds)):
+            return False
+        (body,) = loop.loop.blocks
+        needed = _needed(body, (value for product in loop.products for value in _before(product)))
+        return any(op.builtin.may_fail and (self.target.checked or op.builtin.reads) for op in needed)
 
     def replacements(self) -> dict[Op, tuple[Op, ...]]:
         plans = self.loop_plans()
@@ -193,8 +202,8 @@ def _whole(loop: Op, product: found.Product, made: Plan | None) -> Iterator[Op]:
     offsets: list[Any] = []
     arrays: list[Any] = []
     for load in (product.a, product.b):
-        offset, array = load.op.operands["offset"], _array(load)  # which may be a part that the loop names
-        ops, swap = copied(body, (*leaves(offset), array), {body.params[0]: loop.operands["start"]})
+        offset, array = load.op.operands["offset"], _array(load)
+        ops, swap = copied(body, _start_of(load), {body.params[0]: loop.operands["start"]})
         yield from ops
         offsets.append(map_operand(offset, swap))
         arrays.append(swap(array))
@@ -214,6 +223,15 @@ def _whole(loop: Op, product: found.Product, made: Plan | None) -> Iterator[Op]:
     scratch = Value(TileType(uint8, (made.shared,)))
     results = (loop.results[product.carry], scratch)
     yield make_op(gemm_loop, operands, attrs, results, (), product.op.location)
+
+
+def _start_of(load: found.Load) -> tuple[Value, ...]:
+    """What a load reads in the first iteration: its offset, and its array, which may be a part that the loop names."""
+    return (*leaves(load.op.operands["offset"]), _array(load))
+
+
+def _before(product: found.Product) -> tuple[Value, ...]:
+    return (*_start_of(product.a), *_start_of(product.b))
 
 
 def _array(load: found.Load) -> Value:
