@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tests.quick_nvrtc import compile_quickly
 from tilekit.codegen.cpu import ENTRY
 from tilekit.codegen.target import ArrayClass, Target
 from tilekit.ir.core import Function
@@ -31,7 +32,7 @@ class CudaLibrary:
     """Functions compiled together; each is run like a kernel of its own, with 64 threads a block, or one lane where it
     observes lanes.
 
-    ``quick`` has NVRTC optimise little, for code that is only looked at: that takes a third of the time. ``together``
+    ``quick`` has NVRTC optimise little, for code that is only looked at (``tests.quick_nvrtc``). ``together``
     functions are one module. ``arrays`` are the classes of each function's arrays, of which else nothing is known.
     """
 
@@ -46,19 +47,28 @@ class CudaLibrary:
         arrays: Sequence[Mapping[str, ArrayClass]] = (),
     ) -> None:
         self.target = Target("cuda", arch, block_dim, ndim=ndim, index_checks=False, checked=False)
-        self.quick = quick
         known = arrays or [{}] * len(functions)
         self.targets = [self._target_of(*pair) for pair in zip(functions, known, strict=True)]
         self.generated = [generate(*pair) for pair in zip(functions, self.targets, strict=True)]
         parts = [range(len(functions))[first : first + together] for first in range(0, len(functions), together)]
-        cubins = in_parallel([partial(self._compile, part) for part in parts])
+        sources = [self._source_of(part) for part in parts]
+        options = build.options_of(self.target, {})
+        cubins = (
+            compile_quickly([(*source, options) for source in sources])
+            if quick
+            else in_parallel([partial(self._compile, *source) for source in sources])
+        )
         self.cubins = {number: cubin for part, cubin in zip(parts, cubins, strict=True) for number in part}
 
     def _target_of(self, function: Function, arrays: Mapping[str, ArrayClass]) -> Target:
         lanes = 1 if observes_lanes(function, True) else self.target.block_dim
         return replace(self.target, block_dim=lanes, arrays=arrays)
 
-    def _compile(self, numbers: Sequence[int]) -> nvrtc.Cubin:
+    def _compile(self, source: str, name: str) -> nvrtc.Cubin:
+        return build.build(source, name, self.target, {})[0]
+
+    def _source_of(self, numbers: Sequence[int]) -> tuple[str, str]:
+        """The code of some of the functions, and a name for it."""
         includes: dict[str, None] = {}
         parts = []
         for number in numbers:
@@ -66,11 +76,7 @@ class CudaLibrary:
             includes.update(dict.fromkeys(line for line in lines if line.startswith("#include")))
             body = "\n".join(line for line in lines if not line.startswith("#include"))
             parts.append(f"namespace kernel_{number} {{\n{body.replace(ENTRY, f'{ENTRY}_{number}')}\n}}\n")
-        source, name = "\n".join([*includes, *parts]), self.generated[numbers[0]].function.name
-        if self.quick:
-            options = (*build.options_of(self.target, {}), "--Ofast-compile=max")
-            return nvrtc.compile_cubin(source, name, build.headers(), options)
-        return build.build(source, name, self.target, {})[0]
+        return "\n".join([*includes, *parts]), self.generated[numbers[0]].function.name
 
     def run(self, number: int, arguments: Mapping[str, Any], grid: tuple[int, ...] = (1,)) -> None:
         """Run one function over a grid; NumPy arrays are copied to the first GPU and back."""

@@ -11,7 +11,11 @@ from typing import Any
 
 import pytest
 
+import tilekit as tk
 from tests.native.cuda_driver import compile_cubin
+from tests.quick_nvrtc import compile_quickly
+from tilekit.codegen.target import Target
+from tilekit.runtime.cuda import build, nvrtc
 
 pytestmark = pytest.mark.skipif(
     not (importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.bindings")), reason="needs NVRTC"
@@ -135,6 +139,26 @@ def sass(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.mark.parametrize("arch", ARCHS)
 def test_compiles_for_every_architecture(arch: str) -> None:
     assert compile_cubin(HEAD + EVERYTHING, arch).startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"fast_math": True}, {"lineinfo": True}, {"max_registers": 32}, {"arch": "75"}, {"quick": True}],
+    ids=str,
+)
+def test_no_compile_changes_those_after_it(options: dict[str, Any]) -> None:
+    """NVRTC's own ``--Ofast-compile`` does, which is why ``tests.quick_nvrtc`` has a process of its own."""
+    source = HEAD + moves("f64", 2)
+    before = compile_cubin(source, "90a")
+    target = Target("cuda", options.get("arch", "90a"), 32, threads=32)
+    registers = {"cuda_max_registers": options["max_registers"]} if "max_registers" in options else {}
+    with tk.config.scoped(fast_math="fast_math" in options, lineinfo="lineinfo" in options):
+        given = build.options_of(target, registers)
+        if "quick" in options:
+            compile_quickly([(source, "moves", given)])
+        else:
+            nvrtc.compile_cubin(source, "moves", build.headers(), given)
+    assert compile_cubin(source, "90a") == before
 
 
 def test_tiles_move_in_packs_without_local_memory(sass: Any) -> None:
