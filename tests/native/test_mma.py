@@ -176,6 +176,14 @@ def test_turing_multiplies_halves_of_k_and_copies_by_hand(device: str) -> None:
 
 
 @needs_nvrtc
+@needs_nvdisasm
+def test_what_is_rounded_is_read_sixteen_bytes_at_once() -> None:
+    """They were read byte by byte."""
+    ops = instructions(cubin(Case(float32, float32, 64, 64, 16, rounds=True)))
+    assert any(op.startswith("LDG.E.128") for op in ops) and not any(op.startswith("LDG.E.U8") for op in ops)
+
+
+@needs_nvrtc
 def test_the_code_of_turing_compiles_for_newer_ones() -> None:
     """On which the test above runs it."""
     kernel = "\n".join([*pretended("75"), loop_kernel(Case(float16, float16, 64, 64, 32, arch="75"))])

@@ -40,8 +40,8 @@ template <int Bytes> TK_FN bool is_aligned(const void* p)
 #endif
 }
 
-// The elements of a pack, which is read at once: of a reference the compiler may make a load a byte.
-template <class T, int Bytes> TK_FN void unpack(T* to, const Pack<Bytes> pack)
+// The elements of a pack.
+template <class T, int Bytes> TK_FN void unpack(T* to, const Pack<Bytes>& pack)
 {
 #ifdef TK_CUDA
     memcpy(to, &pack, Bytes);

@@ -41,8 +41,9 @@ template <int N> TK_FN void copies_left() { asm volatile("cp.async.wait_group %0
 template <int Bytes> TK_FN void copy_async(u32 to, u64 from, int valid)
 {
     if (valid == Bytes) {
+        const Pack<Bytes> read = *global_pointer<const Pack<Bytes>>(from);  // at once; else it may be read byte by byte
         u32 x[Bytes / 4];
-        unpack(x, *global_pointer<const Pack<Bytes>>(from));
+        unpack(x, read);
         if constexpr (Bytes == 16) write_shared(to, x[0], x[1], x[2], x[3]);
         else {
             TK_UNROLL
