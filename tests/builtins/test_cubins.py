@@ -21,6 +21,7 @@ WHOLE = ("75", "90a")
 
 
 @needs_nvrtc
+@pytest.mark.filterwarnings("ignore:.* the tensor cores of sm_75 multiply float16 alone:tilekit.errors.FallbackWarning")
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("module", MODULES)
 def test_conformance_compiles(module: str, arch: str) -> None:

@@ -16,7 +16,7 @@ from tests.cases.everywhere import on_a_gpu
 from tests.native.mma_source import instructions, main_loop, needs_nvdisasm
 from tests.nvrtc import needs_nvrtc
 from tilekit.bench.kernels import copy, product_loop
-from tilekit.errors import FallbackWarning, PrecisionWarning
+from tilekit.errors import PrecisionWarning
 from tilekit.runtime.cuda.buffers import Buffer
 from tilekit.runtime.program import compile_kernel
 from tilekit.runtime.spec import dense_class
@@ -42,7 +42,7 @@ def test_less_precision_that_is_not_to_be_had_is_told() -> None:
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         compile_kernel(gemm(tk.float32, "tf32"), device="cuda", arch="75")
-    assert {warning.category for warning in found} == {FallbackWarning, PrecisionWarning}
+    assert {warning.category for warning in found} == {PrecisionWarning}
 
 
 def seconds(kernel: tk.Kernel, size: int) -> float:

@@ -66,6 +66,28 @@ def test_the_loop_multiplies_in_registers(
     assert not {"STL", "LDL", "STS"} & counted(ops).keys()  # nor does the epilogue go through shared memory
 
 
+TURING = [
+    (tk.float16, "HMMA.1688.F32", "NN", (128, 128, 32)),
+    (tk.float16, "HMMA.1688.F32", "TT", (128, 128, 32)),
+    (tk.float32, "FFMA", "NN", (128, 128, 16)),
+    (tk.bfloat16, "FFMA", "NT", (64, 64, 32)),
+]
+
+
+@needs_nvrtc
+@needs_nvdisasm
+@pytest.mark.parametrize(("dtype", "opcode", "order", "tile"), TURING, ids=str)
+def test_turing_fills_the_ring_by_hand_and_keeps_sums_in_registers(
+    dtype: Any, opcode: str, order: str, tile: tuple[int, int, int]
+) -> None:
+    found = compiled(tile, dtype, tk.float32, "default", scaled, order, arch="75")
+    assert (found.plans[0].backend, found.spilled_bytes, found.local_bytes) == ("mma", 0, 0)
+    loop = main_loop(instructions(found.cubin), opcode)
+    assert sum(op.startswith(opcode) for op in loop) >= 64
+    assert any(op.startswith("LDG.E.128") for op in loop) and counted(loop)["STS"]
+    assert not {"STL", "LDL", "STG", "LDGSTS"} & counted(loop).keys()
+
+
 @needs_nvrtc
 @needs_nvdisasm
 @pytest.mark.parametrize(

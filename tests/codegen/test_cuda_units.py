@@ -115,12 +115,17 @@ def test_tiles_are_multiplied_where_they_lie(arch: str) -> None:
 
 
 @needs_nvrtc
-def test_turing_holds_the_sums_over_the_whole_loop() -> None:
-    found = compiled(kernel((32, 32, 16), tk.float16), "75", "auto")
+@pytest.mark.parametrize(("dtype", "gemm"), [(tk.float16, "cublasdx"), (tk.float64, "auto")], ids=str)
+def test_turing_holds_the_sums_over_the_whole_loop(dtype: Any, gemm: str) -> None:
+    found = compiled(kernel((32, 32, 16), dtype), "75", gemm)
     (plan,) = found.plans
-    assert (plan.backend, plan.passed_over) == ("cublasdx", (("mma", "sm_75 is older than sm_80"),))
-    assert f"alignas(16) tk::f32 r0[{plan.unit.name}::registers];" in found.source
-    assert re.search(r"tk::multiply<.*>\(team.rank\(\), r0, ", body_of(found))  # added to in place
+    assert (plan.backend, plan.ring.stages, plan.unit.chooses_layout) == ("cublasdx", 2, True)
+    assert [name for name, _ in plan.passed_over] == (["mma"] if gemm == "auto" else [])
+    assert (
+        f"alignas(16) tk::{dtype.short if dtype is tk.float64 else 'f32'} r0[{plan.unit.name}::registers];"
+        in found.source
+    )
+    assert "tk::multiply_ring<" in body_of(found)
     assert found.local_bytes == 0
 
 
@@ -170,7 +175,7 @@ MISSING = "cuBLASDx is not installed: do this"
 def test_where_it_is_missing_scalar_serves_and_says_what_to_do(gemm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(providers, "find", lambda: providers.Found(why_not=MISSING))
     with pytest.warns(FallbackWarning, match=MISSING) as told:
-        assert compiled(kernel((32, 32, 16), tk.float16), "75", gemm).plans[0].backend == "scalar"
+        assert compiled(kernel((32, 32, 16), tk.float64), "75", gemm).plans[0].backend == "scalar"
     assert len(told) == 1
 
 

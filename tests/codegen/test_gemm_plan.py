@@ -234,7 +234,7 @@ def test_what_shared_memory_others_need_is_left():
     assert none.backend == "scalar" and "do not fit in 40000 bytes" in none.passed_over[0][1]
 
 
-@pytest.mark.parametrize(("arch", "why"), [("", "the CPU"), ("75", "sm_75 is older than sm_80")])
+@pytest.mark.parametrize(("arch", "why"), [("", "the CPU"), ("70", "sm_70 is older than sm_75")])
 def test_older_targets_fall_to_scalar_and_say_so(arch, why):
     product = Product(loaded(float32, 64, 64), loaded(float32, 64, 64), float32, "tf32")
     found = plan(product, Situation(arch))
@@ -243,13 +243,36 @@ def test_older_targets_fall_to_scalar_and_say_so(arch, why):
     assert why in scalar_warning(found, "tile_matmul()", product)
 
 
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(FLOATS, FLOATS)), ids=str)
+def test_turing_multiplies_float16_alone_on_tensor_cores(a, b):
+    for (m, n, k), joined in itertools.product(TILES[::5], (True, False)):
+        found = loop(a, b, m, n, k, joined=joined, arch="75")
+        if found.backend == "scalar":
+            why = found.passed_over[0][1]
+            assert "multiply float16 alone" in why if float64 in (a, b) else m * n >= 128 * 256 or "do not fit" in why
+            continue
+        assert_fits(found, m, n, k, joined, 75)
+        kind = "tk::Tensor16<tk::f16>" if a is b is float16 else "tk::Fma32"
+        assert (found.kind, found.ring.stages) == (kind, 2)
+    instruction = loop(float16, float16, 64, 64, 32, arch="75").reason
+    assert instruction == "2 x mma.m16n8k8.f32.f16.f16.f32"
+
+
+@pytest.mark.parametrize("precision", ["tf32", "tf32x3"])
+def test_turing_has_no_tf32_and_says_so(precision):
+    found = loop(float32, float32, 64, 64, 32, precision, arch="75")
+    assert (found.backend, found.kind) == ("mma", "tk::Fma32")
+    assert found.lost_precision == "its tensor cores multiply float16 alone"
+    assert loop(float32, float32, 64, 64, 32, precision).lost_precision is None
+
+
 def test_a_backend_can_be_asked_for():
     assert loop(float16, float16, 64, 64, 32, gemm="scalar").backend == "scalar"
     assert loop(float16, float16, 64, 64, 32, gemm="mma").backend == "mma"
     assert scalar_warning(loop(float16, float16, 64, 64, 32, gemm="scalar"), "f", None) is None
     for options in ({"gemm": "mma"}, {"require": "mma"}):
-        with pytest.raises(CompileError, match="'mma' is required, but cannot serve: sm_75 is older"):
-            loop(float16, float16, 64, 64, 32, arch="75", **options)
+        with pytest.raises(CompileError, match="'mma' is required, but cannot serve: the tensor cores of sm_75"):
+            loop(float64, float64, 64, 64, 32, arch="75", **options)
     with pytest.raises(CompileError, match="'scalar' is required, but cannot serve"):
         loop(float16, float16, 64, 64, 32, gemm="mma", require="scalar")
 

@@ -60,9 +60,12 @@ def test_tiles_in_memory_are_asked_for_as_they_lie(dtype: Any, arch: str) -> Non
         assert found.threads == unit.threads and found.warps.sum_registers * found.threads < REGISTERS
 
 
-@pytest.mark.parametrize("arch", ARCHES[1:])
+@pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_loops_have_a_ring_that_fits(dtype: Any, arch: str) -> None:
+    if (arch, dtype) == ("75", bfloat16):
+        assert asked(loop(dtype, 64, 64, 32), arch=arch).backend == "scalar"
+        return
     for (m, n, k), a, b in itertools.product(SIZES, (ROWS, COLUMNS), (ROWS, COLUMNS)):
         found = asked(loop(dtype, m, n, k, a, b), arch=arch)
         unit, ring = found.unit, found.ring
@@ -221,7 +224,7 @@ def test_every_part_of_a_descriptor_is_in_its_name() -> None:
     assert asked(squares(float16), arch="90").unit == asked(squares(float16), arch="90a").unit  # one serves both
 
 
-# What is asked for, what is there: what serves a product of tiles on sm_75 and on sm_90.
+# What is asked for, what is there: what serves a product of float64 tiles on sm_75 and on sm_90.
 SWITCHES = [
     ("auto", "", "cublasdx", "mma"),
     ("auto", ABSENT, "scalar", "mma"),
@@ -238,11 +241,11 @@ def test_what_serves(gemm: str, no_mathdx: str, old: str | None, new: str | None
     for arch, backend in (("75", old), ("90a", new)):
         if backend is None:
             with pytest.raises(CompileError, match=f"'{gemm}' is required, but cannot serve: "):
-                asked(squares(float16), arch=arch, gemm=gemm, no_mathdx=no_mathdx)
+                asked(squares(float64), arch=arch, gemm=gemm, no_mathdx=no_mathdx)
         else:
-            found = asked(squares(float16), arch=arch, gemm=gemm, no_mathdx=no_mathdx)
+            found = asked(squares(float64), arch=arch, gemm=gemm, no_mathdx=no_mathdx)
             assert found.backend == backend
-            warning = scalar_warning(found, "tile_matmul()", squares(float16))
+            warning = scalar_warning(found, "tile_matmul()", squares(float64))
             assert (warning is not None and ABSENT in warning) is (backend == "scalar" and gemm != "scalar")
 
 
@@ -267,9 +270,9 @@ def test_architectures_that_it_does_not_serve() -> None:
 
 
 def test_nobody_is_told_to_install_what_would_not_serve() -> None:
-    for product in (squares(float16, 1024, 1024), tiles(float16, float32, *2 * (ViewMap.identity((8, 8)),))):
+    for product in (squares(float64, 1024, 1024), tiles(float64, float32, *2 * (ViewMap.identity((8, 8)),))):
         assert ABSENT not in asked(product, arch="75", gemm="auto", no_mathdx=ABSENT).passed_over[1][1]
-    assert asked(squares(float16), arch="75", gemm="auto", no_mathdx=ABSENT).passed_over[1] == ("cublasdx", ABSENT)
+    assert asked(squares(float64), arch="75", gemm="auto", no_mathdx=ABSENT).passed_over[1] == ("cublasdx", ABSENT)
 
 
 def test_the_cpu_has_none() -> None:

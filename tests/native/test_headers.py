@@ -61,7 +61,7 @@ def test_text(name: str) -> None:
         "half.h": 3,
         "launch.h": 3,
         "pack.h": 2,
-        "ptx.h": 21,
+        "ptx.h": 22,
         "scalar.h": 2,
         "tile_atomic.h": 1,
     }

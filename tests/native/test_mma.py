@@ -9,8 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.native.mma_run import ON_DEVICES, Loops
-from tests.native.mma_source import Case, counted, cubin, instructions, main_loop, needs_nvdisasm
+from tests.native.cuda_driver import compile_cubin
+from tests.native.mma_run import ON_DEVICES, Loops, pretended
+from tests.native.mma_source import Case, counted, cubin, instructions, loop_kernel, main_loop, needs_nvdisasm
 from tests.nvrtc import needs_nvrtc
 from tilekit.ir.types import DType, bfloat16, float16, float32, float64
 
@@ -160,6 +161,33 @@ def test_no_tail_is_dropped(kind: tuple[DType, DType, str], device: str) -> None
     loops = Loops(cases, device)
     for case in cases:
         check(loops, case, 130, 2 * case.n, 24 * 3)
+
+
+@ON_DEVICES
+def test_turing_multiplies_halves_of_k_and_copies_by_hand(device: str) -> None:
+    kinds = [(float16, float16), (float32, float32), (float16, float32)]
+    cases = [Case(*kind, 64, 64, 32, order=order, arch="75") for kind in kinds for order in ("NN", "TT")]
+    cases += [Case(*kind, 48, 40, 24, packed=False, joined=False, arch="75") for kind in kinds]
+    loops = Loops(cases, device)
+    for case in cases:
+        check(loops, case, 101, 55, 77)
+        check(loops, case, 128, 128, 128)
+        check(loops, case, 64, 64, 120, exact=False)
+
+
+@needs_nvrtc
+@needs_nvdisasm
+def test_what_is_rounded_is_read_sixteen_bytes_at_once() -> None:
+    """They were read byte by byte."""
+    ops = instructions(cubin(Case(float32, float32, 64, 64, 16, rounds=True)))
+    assert any(op.startswith("LDG.E.128") for op in ops) and not any(op.startswith("LDG.E.U8") for op in ops)
+
+
+@needs_nvrtc
+def test_the_code_of_turing_compiles_for_newer_ones() -> None:
+    """On which the test above runs it."""
+    kernel = "\n".join([*pretended("75"), loop_kernel(Case(float16, float16, 64, 64, 32, arch="75"))])
+    assert compile_cubin(kernel, "90").startswith(b"\x7fELF")
 
 
 @ON_DEVICES

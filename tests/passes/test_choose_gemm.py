@@ -14,7 +14,7 @@ import pytest
 import tilekit as tk
 from tilekit.codegen.gemm import plans_of
 from tilekit.codegen.layout import Fragment
-from tilekit.codegen.target import ArrayClass, Target
+from tilekit.codegen.target import Target
 from tilekit.errors import CompileError, FallbackWarning, PrecisionWarning
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
@@ -22,14 +22,17 @@ from tilekit.ir.core import Function, Op, walk
 from tilekit.ir.interpret import Machine, interpret
 from tilekit.passes import run_pipeline
 from tilekit.passes.choose_block import choose_block
+from tilekit.runtime.spec import dense_class
 
 M, N, K = 32, 48, 16
-DENSE = ArrayClass(1, True, (False, False), False)
 
 
-def lowered(kernel: Kernel, arch: str = "90a", block_dim: int = 128) -> tuple[Function, Target, Any]:
-    names = [name for name, type in kernel.default_types().items() if hasattr(type, "ndim")]
-    target = Target("cuda", arch, block_dim, True, 2, False, arrays=dict.fromkeys(names, DENSE))
+def lowered(
+    kernel: Kernel, arch: str = "90a", block_dim: int = 128, checked: bool = False
+) -> tuple[Function, Target, Any]:
+    types = kernel.default_types()
+    arrays = {name: dense_class(type.ndim) for name, type in types.items() if hasattr(type, "ndim")}
+    target = Target("cuda", arch, block_dim, True, 2, False, checked, arrays=arrays)
     function = kernel.trace(kernel.default_types(), LaunchForm(True, 2, block_dim))
     target = choose_block(function, target)
     fn, storage = run_pipeline(function, target)
@@ -185,7 +188,26 @@ def by_itself(a, b, acc, row, column, size):
     acc += tk.tile_astype(x @ tk.tile_load(b, shape=(K, N), offset=(0, column)), float)
 
 
-@pytest.mark.parametrize(("body", "steps"), [(written_out, 3), (by_itself, 1)], ids=["written_out", "by_itself"])
+def while_it_counts(a, b, acc, row, column, size):
+    k = 0  # as weak as the literal
+    while k < size:
+        x = tk.tile_load(a, shape=(M, K), offset=(row, k))
+        tk.tile_matmul(x, tk.tile_load(b, shape=(K, N), offset=(k, column)), acc)
+        k += K
+
+
+def left_early(a, b, acc, row, column, size):
+    for k in range(size):
+        if k == 3:
+            break
+        x = tk.tile_load(a, shape=(M, K), offset=(row, k * K))
+        tk.tile_matmul(x, tk.tile_load(b, shape=(K, N), offset=(k * K, column)), acc)
+
+
+ALONE = [(written_out, 3), (by_itself, 1), (while_it_counts, 1), (left_early, 1)]
+
+
+@pytest.mark.parametrize(("body", "steps"), ALONE, ids=[body.__name__ for body, _ in ALONE])
 @pytest.mark.parametrize("dtype", [tk.float16, tk.float32], ids=["f16", "f32"])
 def test_products_without_a_loop_are_one(body: Callable[..., None], steps: int, dtype: Any) -> None:
     (op,) = gemm_loops(lowered(product(body, dtype))[0])
@@ -243,11 +265,11 @@ def test_tiles_in_shared_memory_are_multiplied_there(body: Callable[..., None], 
 
 
 def test_a_product_that_falls_back_warns_and_says_why() -> None:
-    kernel, why = product(computed), "sm_75 is older than sm_80"
+    kernel, why = product(computed, tk.float64), "the tensor cores of sm_75 multiply float16 alone"
     with pytest.warns(FallbackWarning, match="computed without tensor cores") as told:
         fn, target, _ = lowered(kernel, "75")
     assert [str(warning.message) for warning in told] == [
-        "tile_matmul(): the product of a, a 32x16xf16 tile of strides (16, 1), and b, a 16x48xf16 tile of strides "
+        "tile_matmul(): the product of a, a 32x16xf64 tile of strides (16, 1), and b, a 16x48xf64 tile of strides "
         f"(48, 1), is computed without tensor cores: {why}; {target.no_mathdx}"
     ]
     (line,) = {warning.lineno for warning in told if warning.filename == __file__}
@@ -280,7 +302,9 @@ def test_a_precision_that_only_tensor_cores_have(precision: str) -> None:
     kernel = product(body, tk.float32)
     (op,) = gemm_loops(lowered(kernel)[0])
     assert "tf32" in op.attrs["plan"].reason
-    with pytest.warns(PrecisionWarning, match=f"precision '{precision}' is not available on sm_75, as only tensor"):
+    with pytest.warns(
+        PrecisionWarning, match=f"precision '{precision}' is not available on sm_75, as its tensor cores"
+    ):
         lowered(kernel, "75")
 
 
@@ -291,8 +315,8 @@ def test_options_decide() -> None:
         assert target.threads == 128
     with tk.config.scoped(gemm="mma"):
         assert len(gemm_loops(lowered(product(plain))[0])) == 1
-        with pytest.raises(CompileError, match="sm_75 is older than sm_80") as raised:
-            lowered(product(plain), "75")
+        with pytest.raises(CompileError, match="sm_75 multiply float16 alone") as raised:
+            lowered(product(plain, tk.float64), "75")
     assert raised.value.location is not None
 
 

@@ -86,7 +86,7 @@ def _load_emit(cx: Any, a: str, index: tuple[str, ...], name: str) -> str:
     return f"*tk::element({', '.join((a, *index))})"
 
 
-@builtin(may_fail=True)
+@builtin(may_fail=True, part_of="a")
 def subarray(a: Array, index: Index, name: str) -> Array:
     """The array that the first indices name, with the dimensions that are left."""
 

@@ -32,11 +32,14 @@ class Kind:
 
 
 TENSOR16 = Kind("Tensor16<tk::{}>", "mma.m16n8k16.f32.{0}.{0}.f32", None, 16, (64, 64), 32, True)
+TURING = replace(TENSOR16, instruction="2 x mma.m16n8k8.f32.{0}.{0}.f32")
 TF32 = Kind("Tf32", "mma.m16n8k8.f32.tf32.tf32.f32", float32, 8, (64, 32), 16, True)
 TF32X3 = Kind("Tf32x3", "3 x mma.m16n8k8.f32.tf32.tf32.f32", float32, 8, (32, 32), 32, False)
 TENSOR64 = Kind("Tensor64", "mma.m16n8k8.f64.f64.f64.f64", float64, 8, (32, 64), 16, False)
 FMA32 = Kind("Fma32", "fma.rn.f32", float32, 4, (64, 64), 32, False, (16, 32))
 
+AMPERE = 80
+"""The first architecture whose tensor cores multiply more than float16."""
 LARGE = 128 * 128
 """Elements of a tile from which steps are twice as deep for tf32, and warps twice as large for tf32x3."""
 
@@ -74,3 +77,17 @@ def kind_of(a: DType, b: DType, out: DType, precision: str, size: int) -> Kind:
     if precision == "tf32x3":
         return replace(TF32X3, warp=(64, 32)) if size >= LARGE else TF32X3
     return FMA32
+
+
+def turing_kind_of(a: DType, b: DType, out: DType) -> Kind | None:
+    """The kind on architectures before :data:`AMPERE`, whatever the precision; None where none serves.
+
+    Example:
+        >>> turing_kind_of(float16, float16, float32).instruction
+        '2 x mma.m16n8k8.f32.{0}.{0}.f32'
+        >>> turing_kind_of(bfloat16, bfloat16, float32).name, turing_kind_of(float64, float64, float64)
+        ('Fma32', None)
+    """
+    if accumulator(a, b, out) is float64:
+        return None
+    return TURING if a is b is float16 else FMA32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilekit.codegen.gemm_kinds import ROUNDED, Kind, kind_of
+from tilekit.codegen.gemm_kinds import AMPERE, FMA32, ROUNDED, Kind, kind_of, turing_kind_of
 from tilekit.codegen.gemm_product import Factor, Product, Situation, along_k
 from tilekit.codegen.gemm_tiles import (
     MOST_REGISTERS,
@@ -16,6 +16,7 @@ from tilekit.codegen.gemm_tiles import (
     ring_of,
     round_up,
     shared_of_block,
+    stages_of,
     warps_of,
 )
 from tilekit.codegen.gemm_units import Unit, operand, serve
@@ -24,8 +25,8 @@ from tilekit.codegen.orders import is_packed, order_of, why_unordered
 from tilekit.errors import CompileError, Location
 from tilekit.ir.types import DType, TileType, bfloat16, float32, float64
 
-OLDEST_TENSOR_CORES = 80
-"""The first architecture with asynchronous copies and the instructions that ``mma`` uses."""
+OLDEST_TENSOR_CORES = 75
+"""The first architecture with instructions that ``mma`` uses."""
 BACKENDS = ("mma", "cublasdx", "scalar")
 """In the order in which ``"auto"`` tries them."""
 LENIENT = ("cublasdx", "scalar")
@@ -219,7 +220,9 @@ def _mma(product: Product, situation: Situation) -> Plan | str:
         return f"sm_{situation.arch} is older than sm_{OLDEST_TENSOR_CORES}"
     if situation.threads and situation.threads % WARP:
         return f"a block of {situation.threads} threads is not whole warps"
-    kind = kind_of(product.a.dtype, product.b.dtype, product.out, product.precision, product.m * product.n)
+    kind = _kind(product, arch)
+    if kind is None:
+        return f"the tensor cores of sm_{situation.arch} multiply float16 alone"
     a, b = _reading(kind, product.a, 1), _reading(kind, product.b, 0)
     warps = warps_of(kind, product.m, product.n, situation.threads, (_weight(a), _weight(b)))
     if warps is None:
@@ -228,14 +231,20 @@ def _mma(product: Product, situation: Situation) -> Plan | str:
     ring = None
     if product.in_loop:
         room = shared_of_block(arch) - situation.shared
-        ring = ring_of(warps, a, b, product.k, product.joined, room, situation.stages)
+        ring = ring_of(warps, a, b, product.k, product.joined, room, stages_of(arch, situation.stages))
         if ring is None:
             return f"the factors of a step do not fit in {room} bytes of shared memory"
     else:
         a = _in_memory(a, product.a, 1, product.m == warps.rows, kind)
         b = _in_memory(b, product.b, 0, product.n == warps.cols, kind)
     dtype = product.a.dtype.short if kind.item is None else ""
-    return Plan("mma", kind.instruction.format(dtype), (), None, warps, ring, a, b, None, product.k)
+    lost = "its tensor cores multiply float16 alone" if product.precision in ROUNDED and kind is FMA32 else None
+    return Plan("mma", kind.instruction.format(dtype), (), lost, warps, ring, a, b, None, product.k)
+
+
+def _kind(product: Product, arch: int) -> Kind | None:
+    dtypes = product.a.dtype, product.b.dtype, product.out
+    return turing_kind_of(*dtypes) if arch < AMPERE else kind_of(*dtypes, product.precision, product.m * product.n)
 
 
 def _cublasdx(product: Product, situation: Situation) -> Plan | str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilekit.codegen.gemm_kinds import FMA32, Kind
+from tilekit.codegen.architectures import shared_limit
+from tilekit.codegen.gemm_kinds import AMPERE, FMA32, Kind
 from tilekit.codegen.text import cpp_type
 from tilekit.ir.types import DType, float64
 
@@ -19,11 +20,12 @@ OTHER_REGISTERS = 56
 """That a thread needs for addresses and bounds."""
 MOST_STAGES = 4
 """More have not made any product faster."""
+STAGES_BY_HAND = 2
+"""Of a ring that threads fill themselves: what more of them hold is not there sooner."""
 SMALL_TILE = 64 * 64
 """Elements from which two warps are faster than one."""
-SHARED_OF_BLOCK = {80: 166912, 87: 166912, 86: 101376, 89: 101376, 120: 101376, 121: 101376}
-"""Bytes of shared memory that a block may have; others from 90 on have :data:`SHARED_FROM_90`."""
-SHARED_FROM_90 = 232448
+SHARED_OF_OTHERS = 49152
+"""Bytes of shared memory that a block of any architecture may have."""
 RESERVED = 1024
 """Bytes of shared memory that the system takes for each block."""
 
@@ -39,8 +41,13 @@ def architecture(arch: str) -> int:
 
 
 def shared_of_block(arch: int) -> int:
-    """Bytes of shared memory that a block may have at most."""
-    return SHARED_OF_BLOCK.get(arch, SHARED_FROM_90)
+    """Bytes of shared memory that a block may have at most, as far as that is known."""
+    return shared_limit(str(arch)) or SHARED_OF_OTHERS
+
+
+def stages_of(arch: int, asked: int | None) -> int | None:
+    """How many stages a ring must have: those asked for; without asynchronous copies, two. None where it may choose."""
+    return asked or (None if arch >= AMPERE else STAGES_BY_HAND)
 
 
 def round_up(number: int, unit: int) -> int:

@@ -7,9 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
-from tilekit.codegen.gemm_kinds import ROUNDED, Kind, accumulator, kind_of
+from tilekit.codegen.gemm_kinds import AMPERE, ROUNDED, Kind, accumulator, kind_of
 from tilekit.codegen.gemm_product import Factor, Product, Situation, along_k
-from tilekit.codegen.gemm_tiles import WARP, Reading, Ring, Warps, architecture, ring_of, shared_of_block, warps_of
+from tilekit.codegen.gemm_tiles import (
+    WARP,
+    Reading,
+    Ring,
+    Warps,
+    architecture,
+    ring_of,
+    shared_of_block,
+    stages_of,
+    warps_of,
+)
 from tilekit.codegen.orders import PACK_BYTES, Order, order_of, why_unordered
 from tilekit.codegen.text import cpp_type
 from tilekit.ir.types import bfloat16, float16, float32, float64
@@ -18,8 +28,6 @@ PRECISIONS = {float16: "F16", bfloat16: "BF16", float32: "F32", float64: "F64"}
 """What cuBLASDx calls the dtypes."""
 OLDEST = 75
 """The first architecture that NVRTC 13 and cuBLASDx have in common."""
-OLDEST_COPIES = 80
-"""The first architecture with asynchronous copies, which fill a ring, and with the types bf16 and tf32."""
 WARP_TILE = {"F32": (64, 32), "F64": (32, 32)}
 """The most rows and columns of a warp, by what sums are: cuBLASDx holds a product beside those it is added to."""
 SMALLEST_STEP = 16
@@ -123,10 +131,8 @@ def _refusal(product: Product, situation: Situation) -> str | None:
         return f"cuBLASDx multiplies factors of one dtype on tensor cores, not {a.short} and {b.short}"
     if product.out is float64 and a is not float64:
         return f"cuBLASDx does not sum {a.short} in float64"
-    if arch < OLDEST_COPIES and a is bfloat16:
+    if arch < AMPERE and a is bfloat16:
         return f"sm_{situation.arch} does not multiply bfloat16"
-    if arch < OLDEST_COPIES and product.in_loop:
-        return f"sm_{situation.arch} does not copy ahead, as a loop does that is served as a whole"
     if situation.threads and situation.threads % WARP:
         return f"a block of {situation.threads} threads is not whole warps"
     return None
@@ -150,7 +156,7 @@ def _in_ring(product: Product, situation: Situation, warps: Warps, how: _How, lo
     (a, a_packed), (b, b_packed) = along_k(product.a, 1), along_k(product.b, 0)
     left, right = Reading(product.a.dtype, a, "kUnit", a_packed), Reading(product.b.dtype, b, "kUnit", b_packed)
     room = shared_of_block(how[2]) - situation.shared
-    ring = ring_of(warps, left, right, product.k, product.joined, room, situation.stages)
+    ring = ring_of(warps, left, right, product.k, product.joined, room, stages_of(how[2], situation.stages))
     if ring is None:
         return f"the factors of a step do not fit in {room} bytes of shared memory"
     alignment = PACK_BYTES, PACK_BYTES

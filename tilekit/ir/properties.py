@@ -43,6 +43,8 @@ class Properties:
     """Operands of a cooperative op that may differ between lanes; ``lower`` gets the tile of their values."""
     view: bool = False
     """The result is other coordinates over the first operand's storage."""
+    part_of: str | None = None
+    """The array operand of which the result is the part that indices of the first axes name."""
     contraction: tuple[str, ...] = ()
     """The operands a, b, accumulator of a matrix product."""
     for_factors: str | None = None

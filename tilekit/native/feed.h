@@ -115,8 +115,10 @@ private:
     static TK_METHOD void copy_rounded(u32 to, u64 from, int count)
     {
         u32 x[unit] = {};
-        if (count == unit) unpack(x, *global_pointer<const Pack<16>>(from));
-        else {
+        if (count == unit) {
+            const Pack<16> read = *global_pointer<const Pack<16>>(from);  // at once; else it is read byte by byte
+            unpack(x, read);
+        } else {
             TK_UNROLL
             for (int i = 0; i < unit - 1; ++i)
                 if (i < count) x[i] = *global_pointer<const u32>(from + (u64)(4 * i));

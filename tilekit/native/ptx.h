@@ -3,12 +3,21 @@
 #ifndef TILEKIT_NATIVE_PTX_H
 #define TILEKIT_NATIVE_PTX_H
 #include "cast.h"
+#include "pack.h"
 
 #ifdef TK_CUDA
 namespace tk {
 
 TK_FN u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 
+TK_FN void write_shared(u32 to, u16 x) { asm volatile("st.shared.u16 [%0], %1;" ::"r"(to), "h"(x) : "memory"); }
+TK_FN void write_shared(u32 to, u32 x) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(x) : "memory"); }
+TK_FN void write_shared(u32 to, u32 a, u32 b, u32 c, u32 d)
+{
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+
+#if __CUDA_ARCH__ >= 800
 // Starts to copy Bytes (4, 8 or 16, both addresses multiples of that) from global to shared memory, of which the first
 // `valid` come from memory and the others are zero.
 template <int Bytes> TK_FN void copy_async(u32 to, u64 from, int valid)
@@ -27,6 +36,29 @@ TK_FN void copy_async_whole(u32 to, u64 from)
 // Ends a group of the copies that this thread has started; copies_left<N> waits until at most N groups are under way.
 TK_FN void copies_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N> TK_FN void copies_left() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+#else
+// Before sm_80 nothing copies by itself: a thread loads and stores, and is done at once.
+template <int Bytes> TK_FN void copy_async(u32 to, u64 from, int valid)
+{
+    if (valid == Bytes) {
+        const Pack<Bytes> read = *global_pointer<const Pack<Bytes>>(from);  // at once; else it may be read byte by byte
+        u32 x[Bytes / 4];
+        unpack(x, read);
+        if constexpr (Bytes == 16) write_shared(to, x[0], x[1], x[2], x[3]);
+        else {
+            TK_UNROLL
+            for (int i = 0; i < Bytes / 4; ++i) write_shared(to + 4 * i, x[i]);
+        }
+    } else {
+        TK_UNROLL_BY(1)
+        for (int i = 0; i < Bytes; i += 2)
+            write_shared(to + i, i < valid ? *global_pointer<const u16>(from + (u64)i) : (u16)0);
+    }
+}
+TK_FN void copy_async_whole(u32 to, u64 from) { copy_async<16>(to, from, 16); }
+TK_FN void copies_end() {}
+template <int N> TK_FN void copies_left() {}
+#endif
 
 // Four (two) matrices of 8 x 8 16-bit elements: the thread of lane l passes the address of row l % 8 of matrix l / 8 and
 // gets of each matrix elements 2 * (l % 4) and the next of row l / 4, or transposed, of column l / 4.
@@ -72,19 +104,20 @@ TK_FN void read_shared(u32 from, f32& a, f32& b, f32& c, f32& d)
 {
     asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "r"(from));
 }
-TK_FN void write_shared(u32 to, u32 x) { asm volatile("st.shared.u32 [%0], %1;" ::"r"(to), "r"(x) : "memory"); }
-TK_FN void write_shared(u32 to, u32 a, u32 b, u32 c, u32 d)
-{
-    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
-}
-TK_FN void write_shared(u32 to, u16 x) { asm volatile("st.shared.u16 [%0], %1;" ::"r"(to), "h"(x) : "memory"); }
 
 // sum += a * b for a of 16 x 8 (16 bits: 16 x 16) and b of 8 x 8 (16 x 8) elements, dealt to the lanes as PTX says.
 TK_FN void multiply_add(f32* sum, const u32* a, const u32* b, f16)
 {
+#if __CUDA_ARCH__ >= 800
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+    TK_UNROLL
+    for (int i = 0; i < 2; ++i)  // the two halves of k
+        asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+            : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3]) : "r"(a[2 * i]), "r"(a[2 * i + 1]), "r"(b[i]));
+#endif
 }
 TK_FN void multiply_add(f32* sum, const u32* a, const u32* b, bf16)
 {

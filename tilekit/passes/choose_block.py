@@ -22,8 +22,7 @@ def choose_block(fn: Function, target: Target) -> Target:
         return replace(target, threads=1)
     if runs_lanes(fn, target.tiled) or any(op.builtin.exact_block for op in walk(fn.body)):
         return replace(target, threads=target.block_dim)
+    threads = min(-(-target.block_dim // WARP) * WARP, MOST_THREADS)
     if any(op.builtin.contraction for op in walk(fn.body)):
-        threads = threads_of_products(eliminate_dead_code(fn), target)
-        if threads is not None:
-            return replace(target, threads=threads)
-    return replace(target, threads=min(-(-target.block_dim // WARP) * WARP, MOST_THREADS))
+        threads = threads_of_products(eliminate_dead_code(fn), target, threads)
+    return replace(target, threads=threads)

@@ -11,14 +11,13 @@ from tilekit.builtins.gemm_loop import Iteration, Walk, gemm_loop
 from tilekit.builtins.matmul import gemm_tiles
 from tilekit.codegen.architectures import shared_limit
 from tilekit.codegen.gemm import product_of
-from tilekit.codegen.gemm_plan import Plan, plan
+from tilekit.codegen.gemm_plan import OLDEST_TENSOR_CORES, Plan, plan
 from tilekit.codegen.gemm_product import Product, Situation, Source
 from tilekit.codegen.gemm_tiles import architecture
-from tilekit.codegen.gemm_units import OLDEST_COPIES
 from tilekit.codegen.orders import PACK_BYTES
 from tilekit.codegen.target import ArrayClass, Target
 from tilekit.config import config
-from tilekit.errors import TilekitError
+from tilekit.errors import CompileError, TilekitError
 from tilekit.ir.affine import affine_of, definitions
 from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, make_op, map_operand, walk
 from tilekit.ir.types import TileType, uint8
@@ -60,17 +59,33 @@ def choose_gemm(fn: Function, target: Target, shared: int = 0) -> Function:
 
 def prepare_products(fn: Function, target: Target) -> Function:
     """The function with the products that are written out as loops, where tensor cores may serve them."""
-    if config.gemm == "scalar" or architecture(target.arch) < OLDEST_COPIES:
+    if config.gemm == "scalar" or architecture(target.arch) < OLDEST_TENSOR_CORES:
         return fn
     return roll_products(fn)
 
 
-def threads_of_products(fn: Function, target: Target) -> int | None:
-    """The threads that suit the largest product that tensor cores serve; None where there is none."""
+def threads_of_products(fn: Function, target: Target, hint: int) -> int:
+    """The threads that suit the largest loop that tensor cores serve, else the hint; more where a product of tiles in
+    memory needs them for its sums."""
     fn = prepare_products(fn, target)
-    plans = _Chooser(fn, replace(target, threads=0), 0).loop_plans().values()
-    served = [made for made in plans if made.threads]
-    return max(served, key=lambda made: made.m * made.n * made.k).threads if served else None
+    loops = _Chooser(fn, replace(target, threads=0), 0).loop_plans()
+    served = {op: made for op, made in loops.items() if made.threads}
+    largest = max(served.values(), key=lambda made: made.m * made.n * made.k, default=None)
+    chosen = largest.threads if largest and largest.threads else hint
+    alone = (op for op in walk(fn.body) if op.builtin.contraction and op not in served)
+    return max([chosen, *(_threads_alone(fn, target, op, chosen) for op in alone)])
+
+
+def _threads_alone(fn: Function, target: Target, op: Op, chosen: int) -> int:
+    """Threads that can hold the sums of a product of tiles: those that were chosen, if they can."""
+    for threads in (chosen, 0):
+        try:
+            made = _Chooser(fn, replace(target, threads=threads), 0).alone(op)
+        except CompileError:  # what was asked for cannot serve
+            continue
+        if made.threads:
+            return made.threads
+    return chosen
 
 
 class _Chooser:
@@ -83,10 +98,19 @@ class _Chooser:
 
     def loop_plans(self) -> dict[Op, Plan]:
         """The plan of each product that a loop accumulates and does nothing else."""
-        if architecture(self.target.arch) < OLDEST_COPIES:
+        if architecture(self.target.arch) < OLDEST_TENSOR_CORES:
             return {}
-        loops = (loop for loop in found.find_gemm_loops(self.fn) if loop.whole)
+        loops = (loop for loop in found.find_gemm_loops(self.fn) if loop.whole and not self._guesses(loop))
         return {product.op: self._plan(loop.loop, product) for loop in loops for product in loop.products}
+
+    def _guesses(self, loop: found.GemmLoop) -> bool:
+        """Whether what comes before the first iteration might read what is not there, where there is none."""
+        bounds = [loop.loop.operands[name] for name in ("start", "stop", "step")]
+        if all(isinstance(bound, Const) for bound in bounds) and range(*map(_known, bounds)):
+            return False
+        (body,) = loop.loop.blocks
+        needed = _needed(body, (value for product in loop.products for value in _before(product)))
+        return any(op.builtin.may_fail and (self.target.checked or op.builtin.reads) for op in needed)
 
     def replacements(self) -> dict[Op, tuple[Op, ...]]:
         plans = self.loop_plans()
@@ -99,12 +123,12 @@ class _Chooser:
         inside = {op for loop in replaced for block in loop.blocks for op in walk(block)}
         for op in walk(self.fn.body):
             if op.builtin.contraction and op not in inside:
-                alone = self._alone(op, plans.get(op))
+                alone = self.alone(op, plans.get(op))
                 builtin = gemm_tiles if alone.warps is not None else op.builtin
                 replaced[op] = (op.with_(builtin=builtin, attrs={**op.attrs, "plan": alone}),)
         return replaced
 
-    def _alone(self, op: Op, tried: Plan | None) -> Plan:
+    def alone(self, op: Op, tried: Plan | None = None) -> Plan:
         """The plan of a product of tiles in shared memory."""
         if tried is not None and tried.backend == "scalar":
             return tried
@@ -149,13 +173,17 @@ class _Chooser:
         return _located(replace(made, a=a, b=b, joined=joined), self._situation(), op)
 
     def _source(self, loop: Op, load: found.Load, k_axis: int, joined: bool) -> Source:
-        array = load.op.operands[load.op.builtin.reads[0]]
-        known = self.target.arrays.get(self.names.get(array, ""))  # type: ignore[arg-type]
-        ndim = len(load.offset)
-        known = known or ArrayClass(-1, False, (False,) * ndim, True)
+        known = self._class_of(_array(load))
         across = 1 - load.k_axis
         axes = (across, load.k_axis) if k_axis == 1 else (load.k_axis, across)
         return Source(known, axes, self._multiple(loop, load, known.unit_axis, joined))
+
+    def _class_of(self, array: Value) -> ArrayClass:
+        ndim = array.type.ndim  # type: ignore[union-attr]
+        source = self.defined.get(array)
+        if source is not None and source.builtin.part_of:
+            return self._class_of(source.operands[source.builtin.part_of]).part(ndim)  # type: ignore[arg-type]
+        return self.target.arrays.get(self.names.get(array, "")) or ArrayClass(-1, False, (False,) * ndim, True)
 
     def _multiple(self, loop: Op, load: found.Load, axis: int, joined: bool) -> int:
         """What divides the offsets of a load along an axis: of the first, and where steps are the loop's, of all."""
@@ -172,12 +200,13 @@ def _whole(loop: Op, product: found.Product, made: Plan | None) -> Iterator[Op]:
     assert made is not None
     (body,) = loop.blocks
     offsets: list[Any] = []
+    arrays: list[Any] = []
     for load in (product.a, product.b):
-        offset = load.op.operands["offset"]
-        ops, swap = copied(body, leaves(offset), {body.params[0]: loop.operands["start"]})
+        offset, array = load.op.operands["offset"], _array(load)
+        ops, swap = copied(body, _start_of(load), {body.params[0]: loop.operands["start"]})
         yield from ops
         offsets.append(map_operand(offset, swap))
-    arrays = [load.op.operands[load.op.builtin.reads[0]] for load in (product.a, product.b)]
+        arrays.append(swap(array))
     iteration, captured = _iteration(loop, product)
     operands = {
         "a": arrays[0],
@@ -194,6 +223,21 @@ def _whole(loop: Op, product: found.Product, made: Plan | None) -> Iterator[Op]:
     scratch = Value(TileType(uint8, (made.shared,)))
     results = (loop.results[product.carry], scratch)
     yield make_op(gemm_loop, operands, attrs, results, (), product.op.location)
+
+
+def _start_of(load: found.Load) -> tuple[Value, ...]:
+    """What a load reads in the first iteration: its offset, and its array, which may be a part that the loop names."""
+    return (*leaves(load.op.operands["offset"]), _array(load))
+
+
+def _before(product: found.Product) -> tuple[Value, ...]:
+    return (*_start_of(product.a), *_start_of(product.b))
+
+
+def _array(load: found.Load) -> Value:
+    array = load.op.operands[load.op.builtin.reads[0]]
+    assert isinstance(array, Value)
+    return array
 
 
 def _iteration(loop: Op, product: found.Product) -> tuple[Iteration, tuple[Value, ...]]:

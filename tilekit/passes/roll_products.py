@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tilekit.errors import Location
 from tilekit.ir.affine import Affine, affine_of, definitions
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.core import Block, Const, Function, Op, Value, make_op
@@ -186,13 +187,13 @@ def _body(chain: Chain, total: TileType) -> Block:
     operands = {**product.operands, "out": sums, "beta": Const(ScalarType(_scale(product)), 1.0)}
     for name, factor, step, axis in zip("ab", chain.factors, chain.steps, _k_axes(chain.factors), strict=True):
         offset = list(_offset(factor.load))
-        moved, there = Value(INDEX), Value(INDEX)
         start = offset[axis]
         start = Const(INDEX, int(start.value)) if isinstance(start, Const) else start
         where = factor.load.location
-        ops.append(make_op(REGISTRY["mul"], {"a": index, "b": Const(INDEX, step)}, {}, (moved,), (), where))
-        ops.append(make_op(REGISTRY["add"], {"a": start, "b": moved}, {}, (there,), (), where))
-        offset[axis] = there
+        moved = _computed("mul", index, Const(INDEX, step), where)
+        there = _computed("add", start, moved.results[0], where)
+        ops += [moved, there]
+        offset[axis] = there.results[0]
         tile = Value(factor.load.results[0].type)
         given = {**factor.load.operands, "offset": tuple(offset)}
         ops.append(factor.load.with_(operands=given, results=(tile,)))
@@ -204,6 +205,13 @@ def _body(chain: Chain, total: TileType) -> Block:
     result = Value(total)
     ops.append(product.with_(operands=operands, results=(result,)))
     return Block((index, sums), tuple(ops), (result,))
+
+
+def _computed(name: str, a: Value | Const, b: Value | Const, where: Location | None) -> Op:
+    """An op of two integers, of the type that its rule gives: what a loop counts may be as weak as its literals."""
+    builtin, operands = REGISTRY[name], {"a": a, "b": b}
+    (type,) = builtin.result_types({key: operand.type for key, operand in operands.items()}, {}, ())
+    return make_op(builtin, operands, {}, (Value(type),), (), where)
 
 
 def _scale(product: Op) -> Any:

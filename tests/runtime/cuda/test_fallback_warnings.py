@@ -19,7 +19,7 @@ pytestmark = needs_nvrtc
 
 
 @tk.kernel
-def square(a: tk.array2d[tk.float16], out: tk.array2d[float]):
+def square(a: tk.array2d[tk.float64], out: tk.array2d[float]):
     x = tk.tile_load(a, shape=(16, 16))
     tk.tile_store(out, tk.tile_astype(tk.tile_matmul(x, x), float))
 
@@ -32,7 +32,7 @@ def on_gpu(array: np.ndarray) -> ArrayView:
 
 def launch() -> int:
     """How many warnings a launch issues."""
-    a, out = np.ones((16, 16), np.float16), np.zeros((16, 16), np.float32)
+    a, out = np.ones((16, 16), np.float64), np.zeros((16, 16), np.float32)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         tk.launch_tiled(square, dim=1, inputs=[on_gpu(a)], outputs=[on_gpu(out)])

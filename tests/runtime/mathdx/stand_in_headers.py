@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tilekit.runtime.mathdx.headers import TUPLES
+from tilekit.runtime.mathdx.headers import NUMBERS, TUPLES
 
 TUPLE = """#pragma once
 namespace std {{
@@ -38,6 +38,17 @@ get(integer_sequence<T, Ints...>) {
 }
 constexpr int first = get<0>(integer_sequence<int, 3, 4>{});
 }
+"""
+REAL = """#pragma once
+#define CUTE_HOST_DEVICE
+namespace cute {
+template <class D, class A, class B, class C>
+CUTE_HOST_DEVICE constexpr void fma(D& d, A const& a, B const& b, C const& c)
+{
+  d = a * b + c;
+}
+
+} // end namespace cute
 """
 VERSION = """#define CUBLASDX_VERSION_MAJOR 0
 #define CUBLASDX_VERSION_MINOR 4
@@ -129,7 +140,7 @@ template <class F, class S, int M, int N, int K, class A, class B, int Threads, 
             CUTE_UNROLL
             for (int i = 0; i < Sums::registers; ++i) {{
                 const auto at = dealt.map_fragment_index(i);
-                if (dealt.is_index_in_bounds(i)) sums(i) += a(at.row, k) * b(k, at.col);
+                if (dealt.is_index_in_bounds(i)) cute::fma(sums(i), a(at.row, k), b(k, at.col), sums(i));
             }}
     }}
 }};
@@ -153,7 +164,8 @@ def write_headers(site: Path, version: str = "25.6.0") -> Path:
     root = site / "nvidia/mathdx"
     names = {name: f"cute_{number}" for number, name in enumerate(TUPLES)}
     files = {
-        "include/cublasdx.hpp": MAIN.format(includes="\n".join(f"#include <{name}>" for name in TUPLES)),
+        "include/cublasdx.hpp": MAIN.format(includes="\n".join(f"#include <{name}>" for name in (*TUPLES, NUMBERS))),
+        f"external/cutlass/include/{NUMBERS}": REAL,
         "include/cublasdx/cublasdx_version.hpp": VERSION,
     }
     for name, space in names.items():

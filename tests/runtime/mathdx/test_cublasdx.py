@@ -63,9 +63,11 @@ def test_a_loop_reaches_the_tensor_cores() -> None:
 
 
 def test_turing_is_served() -> None:
-    """From tiles that lie row by row, of which cuBLASDx makes no use of sm_75's tensor cores."""
+    """It has no asynchronous copies: threads fill the ring, in which factors lie as its tensor cores want them."""
     found = compiled(product((64, 64, 32), tk.float16), "75")
     assert found.plans[0].backend == "cublasdx" and (found.local_bytes, found.spilled_bytes) == (0, 0)
+    loop = main_loop(instructions(found.cubin), "HMMA.1688.F32")
+    assert sum(op.startswith("HMMA.1688.F32") for op in loop) >= 32
 
 
 KINDS = {
@@ -115,10 +117,14 @@ def places_kernel(unit: Unit, shift: int) -> str:
     return f'#include "mathdx.h"\nTK_GEMM_UNIT({name})\nextern "C" __global__ void check(int* out)\n{{\n{body}}}\n'
 
 
+TURING = [(tk.float16, "default"), (tk.float32, "default"), (tk.float64, "default")]
+"""What cuBLASDx multiplies on sm_75."""
+WHOLE = [(*kind, arch) for arch in ("80", "90a") for kind in KINDS] + [(*kind, "75") for kind in TURING]
+
+
 @pytest.mark.deep
-@pytest.mark.parametrize("arch", ["80", "90a"])
 @pytest.mark.parametrize("order", ["NN", "TN"])
-@pytest.mark.parametrize(("dtype", "precision"), KINDS, ids=str)
+@pytest.mark.parametrize(("dtype", "precision", "arch"), WHOLE, ids=str)
 def test_packs_of_a_row_stay_whole(dtype: Any, precision: str, order: str, arch: str) -> None:
     """What asynchronous copies rely on. Linked, the answer is a constant, so that no GPU is needed to know it."""
     found = compiled(product((64, 64, 32 if dtype.itemsize == 2 else 16), dtype, None, precision, order=order), arch)

@@ -6,10 +6,12 @@ import dataclasses
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tilekit as tk
+from tests.native.mma_source import counted, instructions, needs_nvdisasm
 from tests.nvrtc import needs_nvrtc
 from tests.runtime.mathdx.stand_in_headers import write_headers
 from tilekit.codegen.gemm_units import Unit
@@ -86,17 +88,31 @@ def installed(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> It
         yield
 
 
-@needs_nvrtc
-@pytest.mark.usefixtures("installed")
-def test_a_kernel_is_linked_with_units_of_headers() -> None:
+def product(dtype: Any, total: Any) -> tk.Kernel:
     @tk.kernel
-    def gemm(a: tk.array2d[tk.bfloat16], b: tk.array2d[tk.bfloat16], c: tk.array2d[float], steps: int):
-        acc = tk.tile_zeros(shape=(32, 16), dtype=float)
+    def gemm(a: tk.array2d[dtype], b: tk.array2d[dtype], c: tk.array2d[total], steps: int):
+        acc = tk.tile_zeros(shape=(32, 16), dtype=total)
         for s in range(steps):
             x = tk.tile_load(a, shape=(32, 32), offset=(0, s * 32))
             tk.tile_matmul(x, tk.tile_load(b, shape=(32, 16), offset=(s * 32, 0)), acc)
         tk.tile_store(c, acc)
 
-    found = compile_kernel(gemm, device="cuda", arch="80")
+    return gemm
+
+
+@needs_nvrtc
+@pytest.mark.usefixtures("installed")
+def test_a_kernel_is_linked_with_units_of_headers() -> None:
+    found = compile_kernel(product(tk.bfloat16, tk.float32), device="cuda", arch="80")
     assert [plan.backend for plan in found.plans] == ["cublasdx"]
     assert (found.local_bytes, found.spilled_bytes) == (0, 0)
+
+
+@needs_nvrtc
+@needs_nvdisasm
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(("dtype", "letter"), [(tk.float32, "F"), (tk.float64, "D")], ids=str)
+def test_multiply_adds_are_one_instruction(dtype: Any, letter: str) -> None:
+    """CUTLASS writes them as a product and a sum, which nothing contracts."""
+    ops = counted(instructions(compile_kernel(product(dtype, dtype), device="cuda", arch="90a").cubin))
+    assert ops[f"{letter}FMA"] >= 8 and not ops[f"{letter}MUL"] and not ops[f"{letter}ADD"]

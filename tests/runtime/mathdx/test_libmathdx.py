@@ -151,7 +151,12 @@ def test_what_went_wrong_in_the_process_is_said(installed: None, monkeypatch: py
     monkeypatch.setenv("STAND_IN_FAILS", "code")
     with pytest.raises(CompileError) as raised:
         units.make_units([RING])
-    for part in ("64x32x16 F16 NT, 128 threads, sm_90", "nvidia-libmathdx-cu13 0.4.2", "no such product"):
+    for part in (
+        "64x32x16 F16 NT, 128 threads, sm_90",
+        "nvidia-libmathdx-cu13 0.4.2",
+        "no such product",
+        "enable_mathdx_gemm = False",
+    ):
         assert part in raised.value.message
     assert not cache.list_entries()
 

@@ -35,6 +35,12 @@ TUPLES = (
     "cute/numeric/integer_sequence.hpp",
 )
 """CUTLASS's headers that name templates of the standard library, otherwise than NVRTC 13.3 and later do."""
+NUMBERS = "cute/numeric/real.hpp"
+"""CUTLASS's header with the multiply-add of numbers, ``a * b + c``, which kernels are linked without contracting."""
+FUSED = "".join(
+    f"CUTE_HOST_DEVICE void fma({t}& d, {t} const& a, {t} const& b, {t} const& c) {{ d = {name}(a, b, c); }}\n"
+    for t, name in (("float", "__fmaf_rn"), ("double", "__fma_rn"))
+)
 WITHOUT_CONTENT = ("cuda_runtime.h", "cuda_runtime_api.h")
 """Headers that NVRTC does not bring, and of which it knows all that is used."""
 _VARIADIC = re.compile(r"class\.\.\. _Tp>(\s*struct tuple_(?:size|element);)")
@@ -99,13 +105,15 @@ def corrected(cutlass: Path) -> Mapping[str, str]:
     """Headers, by the names under which they are included, that are read in the place of those that are installed.
 
     NVRTC's own headers declare what CUTLASS declares too, with other parameters; and have a ``get`` that is as good as
-    CUTLASS's for sequences of integers, unless there is a better one for each type.
+    CUTLASS's for sequences of integers, unless there is a better one for each type. And a product's multiply-adds are
+    one instruction each, as all products' are.
     """
     found = dict.fromkeys(WITHOUT_CONTENT, "#pragma once\n")
     for name in TUPLES:
         text = _VARIADIC.sub(r"class _Tp>\1", (cutlass / name).read_text(encoding="utf-8"))
         found[name] = _GET.sub("".join(map(_get_of, INTEGERS)), text)
-    return found
+    text, end, rest = (cutlass / NUMBERS).read_text(encoding="utf-8").rpartition("} // end namespace cute")
+    return found | {NUMBERS: f"{text}{FUSED}{end}{rest}"}
 
 
 def _get_of(integer: str) -> str:

@@ -27,6 +27,8 @@ from tilekit.runtime.progress import progress
 KIND = "mathdx"
 _ONE = threading.Lock()
 """Held while a unit is made in this process: libmathdx makes one at a time."""
+WITHOUT = "without cuBLASDx: tk.config.enable_mathdx_gemm = False"
+"""How to go on where it does not work."""
 FACTS = ("registers", "bytes_a", "bytes_b")
 """What code that uses a unit must know of it."""
 
@@ -115,4 +117,4 @@ def _work(module: str, folder: Path, made_by: str, unit: Unit) -> None:
     finished = process.run(command, config.compile_timeout, {"PYTHONPATH": paths})
     if finished.code != 0 or not (folder / worker.FACTS).exists():
         why = process.failure(made_by, finished).message
-        raise CompileError(f"the product {unit} could not be compiled: {why}")
+        raise CompileError(f"the product {unit} could not be compiled: {why}\n{WITHOUT}")
