@@ -13,6 +13,7 @@ from tilekit.builtins.atoms import Atom, ptx
 from tilekit.errors import KernelTypeError, KernelValueError, TilekitError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import fail
+from tilekit.ir.float_state import in_ieee_state
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.interpret import to_memory
 from tilekit.ir.operands import DTypeLike, constant, describe, with_article
@@ -190,6 +191,7 @@ def _pack_emit(cx: Any, low: str, high: str, dtype: DType) -> str:
 pack_pair.has_no_adjoint("it reads the bits of numbers")
 
 
+@in_ieee_state
 def pack2(low: Any, high: Any, dtype: Any) -> Any:
     """Two floats as one operand of a packed atom, such as ``fma.rn.f16x2``.
 
