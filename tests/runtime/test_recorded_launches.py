@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilekit as tk
+from tilekit.runtime import launch
 
 
 @tk.kernel
@@ -49,3 +50,22 @@ def test_a_recorded_launch_is_changed_by_its_methods_alone() -> None:
             setattr(command, name, getattr(command, name))
     with pytest.raises(TypeError, match="does not support item assignment"):
         command.params[0] = out  # type: ignore[index]
+
+
+def test_a_recorded_launch_whose_array_becomes_one_of_another_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As PyTorch's ``swap_tensors`` does: it is quick again from the third launch on."""
+    kinds = [type(name, (np.ndarray,), {}) for name in ("First", "Second")]
+    a, out = np.ones(8, np.float32).view(kinds[0]), np.zeros(8, np.float32)
+    command = tk.launch(add, dim=8, inputs=[a, a], outputs=[out], record_cmd=True)
+    assert command is not None
+    for _ in range(4):
+        command.launch()
+    a.__class__ = kinds[1]  # type: ignore[assignment]
+    long_way: list[Any] = []
+    real = launch._run_anew
+    monkeypatch.setattr(launch, "_run_anew", lambda *given: (long_way.append(given), real(*given))[1])
+    for _ in range(6):
+        out[:] = 0
+        command.launch()
+        assert (out == 2).all()
+    assert len(long_way) <= 3

@@ -190,9 +190,8 @@ class Launch:
         outcome: Outcome = None
         if attempt is not None:
             outcome = attempt(self._kernel, self._plain, inputs, outputs, device, block_dim, tiled, stream)
-        if outcome is True:
-            self._attempt = attempt
-        else:
+        self._attempt = attempt if outcome is True else None
+        if outcome is not True:
             how = device, block_dim_of(block_dim), tiled
             _run_anew(self._kernel, self._dim, inputs, outputs, how, stream, outcome or None)
 
