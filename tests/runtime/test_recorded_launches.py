@@ -69,3 +69,10 @@ def test_a_recorded_launch_whose_array_becomes_one_of_another_type(monkeypatch: 
         command.launch()
         assert (out == 2).all()
     assert len(long_way) <= 3
+
+
+@pytest.mark.parametrize(("block_dim", "message"), [(2000, "at most 1024, got 2000"), ("64", "an int, got '64'")])
+def test_the_block_of_a_recorded_launch_is_checked_when_it_is_recorded(block_dim: Any, message: str) -> None:
+    a, out = np.ones(8, np.float32), np.zeros(8, np.float32)
+    with pytest.raises((TypeError, ValueError), match=f"block_dim must be {message}"):
+        tk.launch(add, dim=8, inputs=[a, a], outputs=[out], block_dim=block_dim, record_cmd=True)
