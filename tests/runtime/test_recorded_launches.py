@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import warp as wp
 
 import tilekit as tk
 from tilekit.runtime import launch
@@ -76,3 +77,20 @@ def test_the_block_of_a_recorded_launch_is_checked_when_it_is_recorded(block_dim
     a, out = np.ones(8, np.float32), np.zeros(8, np.float32)
     with pytest.raises((TypeError, ValueError), match=f"block_dim must be {message}"):
         tk.launch(add, dim=8, inputs=[a, a], outputs=[out], block_dim=block_dim, record_cmd=True)
+
+
+def arguments(kind: str) -> Any:
+    """What is not a list: an array of Warp, which raises an error of its own when it is iterated over, or else."""
+    if kind == "warp":
+        return wp.zeros(8, dtype=float, device="cpu")
+    return iter([np.zeros(8, np.float32)])
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize(("kind", "got"), [("warp", "array"), ("iterator", "an object of class list_iterator")])
+def test_outputs_that_are_no_list(kind: str, got: str, recorded: bool) -> None:
+    a = np.ones(8, np.float32)
+    with pytest.raises(TypeError, match=f"outputs of kernel 'add' must be a list or tuple of arguments, got .*{got}"):
+        tk.launch(add, dim=8, inputs=[a, a], outputs=arguments(kind), record_cmd=recorded)
+    with pytest.raises(TypeError, match=f"inputs of kernel 'add' must be a list or tuple of arguments, got .*{got}"):
+        tk.launch(add, dim=8, inputs=arguments(kind), outputs=[a], record_cmd=recorded)

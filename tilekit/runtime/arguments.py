@@ -111,13 +111,15 @@ def _no_list(kernel: Kernel, name: str, given: Any) -> KernelTypeError:
 
 def _given(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
     """All arguments, as many as the kernel has parameters."""
-    try:
-        given = [*inputs, *outputs]
-        len(inputs)
-    except TypeError:
-        name, wrong = ("outputs", outputs) if isinstance(inputs, Sequence) else ("inputs", inputs)
-        raise _no_list(kernel, name, wrong) from None
-    for name, entries in (("inputs", inputs), ("outputs", outputs)):
+    both = ("inputs", inputs), ("outputs", outputs)
+    given: list[Any] = []
+    for name, entries in both:
+        try:
+            given.extend(entries)
+            len(entries)  # an iterator would have nothing left for a second launch
+        except Exception:  # Warp's arrays raise RuntimeError
+            raise _no_list(kernel, name, entries) from None
+    for name, entries in both:
         if isinstance(entries, _WITHOUT_ORDER) or (_is_array(entries) and len(given) != len(kernel.parameters)):
             raise _no_list(kernel, name, entries)
     if len(given) != len(kernel.parameters):
