@@ -303,6 +303,9 @@ def test_launches_that_differ_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     for dim in range(100):
         tk.launch(scaled, dim=dim, inputs=[a, 8, out])
     assert len(scaled.cache.known) <= 20 and len(scaled.cache.seen) <= 20
+    monkeypatch.setattr(warm, "_attempts", {})
+    for count in range(1, 50):
+        assert warm.attempt_for([a] * count, []) is not None and len(warm._attempts) <= 20
 
 
 def test_launches_that_always_differ_are_soon_left_alone(monkeypatch: pytest.MonkeyPatch, long_way: list[str]) -> None:
