@@ -18,8 +18,8 @@ from tests.builtins.exact_numbers import FORMATS
 from tilekit.builtins.atom_values import evaluate
 from tilekit.builtins.atoms import Atom, atoms, find_atom
 from tilekit.builtins.exact import fused
-from tilekit.builtins.float_state import ieee_state
 from tilekit.errors import KernelValueError
+from tilekit.ir.float_state import ieee_state
 
 VECTORS = json.loads((Path(__file__).parent / "fma_vectors.json").read_text())
 EXACT = [

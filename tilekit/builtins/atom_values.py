@@ -10,7 +10,7 @@ import numpy as np
 from tilekit.builtins.atom_conversions import FUNCTIONS
 from tilekit.builtins.atom_formats import Array
 from tilekit.builtins.atom_records import Atom
-from tilekit.builtins.float_state import ieee_state
+from tilekit.ir.float_state import ieee_state
 
 _MODIFIERS = {"NaN": "NAN_WINS"}
 """Names in C++ of modifiers that are not simply written large."""

@@ -104,6 +104,9 @@ class Spelling:
     def __init__(self, text: str) -> None:
         self.text = text
 
+    def __str__(self) -> str:
+        return self.text
+
     def __repr__(self) -> str:
         return f"tk.ptx.{self.text} (not complete)"
 

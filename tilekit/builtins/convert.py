@@ -8,6 +8,7 @@ from typing import Any
 from tilekit.errors import KernelTypeError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import active
+from tilekit.ir.float_state import in_ieee_state
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.interpret import conform
 from tilekit.ir.operands import DTypeLike
@@ -55,6 +56,7 @@ def _adjoint(grad: Any) -> dict[str, Any]:
     return {"a": grad}
 
 
+@in_ieee_state
 def convert(value: Any, dtype: DType) -> Any:
     """What ``tk.float32(x)`` does: a cast in a kernel, a NumPy scalar elsewhere."""
     # NumPy has no bfloat16 scalar, so that in a kernel only a handle keeps the dtype of a constant.

@@ -13,6 +13,7 @@ from tilekit.builtins.atoms import Atom, ptx
 from tilekit.errors import KernelTypeError, KernelValueError, TilekitError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import fail
+from tilekit.ir.float_state import in_ieee_state
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.interpret import to_memory
 from tilekit.ir.operands import DTypeLike, constant, describe, with_article
@@ -32,6 +33,7 @@ from tilekit.ir.types import (
 __all__ = ["pack2", "tile_fma"]
 GROUP = "PTX atoms"
 Number = Scalar | Tile
+_ROUNDINGS = ("rn", "rz", "rm", "rp")
 _PTX = {float16: "f16", bfloat16: "bf16", float32: "f32", float64: "f64"}
 
 
@@ -68,10 +70,11 @@ def atom_of(dtype: DType, rounding: Any, ftz: Any, sat: Any) -> Atom:
 
     Raises:
         KernelTypeError: the dtype is no float; an option is no constant of its kind.
-        KernelValueError: there is no such atom.
+        KernelValueError: there is no such rounding or atom.
     """
-    if not isinstance(rounding, str):
-        raise KernelTypeError(f"fma(): rounding must be 'rn', 'rz', 'rm' or 'rp', got {describe(rounding)}")
+    if not isinstance(rounding, str) or rounding not in _ROUNDINGS:  # modifiers among them would go past the gradient
+        wrong = KernelValueError if isinstance(rounding, str) else KernelTypeError
+        raise wrong(f"fma(): rounding must be 'rn', 'rz', 'rm' or 'rp', got {describe(rounding)}")
     for name, value in (("ftz", ftz), ("sat", sat)):
         if not isinstance(value, bool):
             raise KernelTypeError(f"fma(): {name} must be True or False, got {describe(value)}")
@@ -190,6 +193,7 @@ def _pack_emit(cx: Any, low: str, high: str, dtype: DType) -> str:
 pack_pair.has_no_adjoint("it reads the bits of numbers")
 
 
+@in_ieee_state
 def pack2(low: Any, high: Any, dtype: Any) -> Any:
     """Two floats as one operand of a packed atom, such as ``fma.rn.f16x2``.
 

@@ -7,12 +7,13 @@ from typing import Any
 from tilekit.builtins.atom_memory import load_atom, store_atom
 from tilekit.builtins.atom_operands import Operands, matched, predicate
 from tilekit.builtins.atom_ops import apply_atom, apply_atom_apart
-from tilekit.builtins.atoms import Atom, ptx
+from tilekit.builtins.atoms import Atom, Spelling, ptx
 from tilekit.builtins.memory import full_offset
 from tilekit.errors import KernelTypeError, KernelValueError, TilekitError
 from tilekit.ir.context import fail
 from tilekit.ir.handles import Tile
 from tilekit.ir.operands import describe, index_operand
+from tilekit.ir.types import bool_
 from tilekit.ir.views import ViewMap
 
 __all__ = ["tile_apply"]
@@ -56,7 +57,7 @@ def tile_apply(
         [7. 7. 7.]
     """
     try:
-        found = ptx[atom] if isinstance(atom, str) else atom
+        found = ptx[str(atom)] if isinstance(atom, str | Spelling) else atom
         if not isinstance(found, Atom):
             raise KernelTypeError(f'tile_apply(): atom must be one such as tk.ptx["fma.rn.f32"], got {describe(atom)}')
         _check_options(found, pred, preserve_dst, offset, scope)
@@ -111,6 +112,11 @@ def _placed(a: Any, tile: Any, atom: Atom) -> tuple[Any, Tile]:
         tile = Tile.view(tile, ViewMap.identity(tile.shape[:-1]))
     if tile.ndim != a.ndim:
         raise KernelValueError(f"{atom}: {describe(tile)} does not fit {describe(a)}; they need as many dimensions")
+    if (a.dtype == bool_) != (tile.dtype == bool_):
+        raise KernelTypeError(
+            f"{atom}: {describe(tile)} does not fit {describe(a)}: a bool is 0 or 1, which a byte need not be; "
+            "convert the tile with tk.tile_astype"
+        )
     return a, tile
 
 

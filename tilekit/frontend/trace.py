@@ -17,6 +17,7 @@ from tilekit.frontend.source import locate, outermost
 from tilekit.frontend.support import Tracing
 from tilekit.ir.context import Builder, LaunchForm, using
 from tilekit.ir.core import Function, Value
+from tilekit.ir.float_state import ieee_state
 from tilekit.ir.handles import Array, Scalar
 from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, ScalarType
@@ -41,7 +42,7 @@ def trace(
     arguments, named = split(function, values)
     kernel = source.bind(function, Tracing())
     try:
-        with using(builder), np.errstate(all="ignore"):  # constants wrap as run-time values do
+        with using(builder), ieee_state(), np.errstate(all="ignore"):  # constants wrap as run-time values do
             result = kernel(*arguments, **named)
     except Exception as error:
         raise translate(error, builder.dropped, _end(source)) from _cause(error)

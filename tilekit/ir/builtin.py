@@ -34,6 +34,7 @@ from tilekit.errors import KernelTypeError, KernelValueError, TilekitError, oper
 from tilekit.ir import handles
 from tilekit.ir.context import Concrete, Context, active, fail, together
 from tilekit.ir.core import Block, Const, Value, type_of
+from tilekit.ir.float_state import in_ieee_state
 from tilekit.ir.handles import Array, Scalar, Tile, wrap
 from tilekit.ir.operands import (
     Kind,
@@ -126,7 +127,10 @@ class Builtin(Properties):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            team = getattr(active(), "team", None)
+            context = active()
+            if context is None:  # in a kernel, what runs or traces that has set the state
+                return self._call_outside(args, kwargs)
+            team = getattr(context, "team", None)
             return self.call(args, kwargs) if team is None else team.call(self, args, kwargs)
         except TilekitError as error:
             if error.builtin is None and error.location is None:
@@ -148,6 +152,8 @@ class Builtin(Properties):
             self.apply("check", given, {})
         result = self.record(operands, attrs)
         return self._update(given[self.updates], result) if self.updates else result
+
+    _call_outside = in_ieee_state(call)
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name, in the signature's order."""

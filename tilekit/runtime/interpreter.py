@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.builtins.float_state import ieee_state
 from tilekit.codegen.target import Target
 from tilekit.errors import FallbackWarning, TilekitError
 from tilekit.frontend.eager import Forms, Interpreter
@@ -22,6 +21,7 @@ from tilekit.frontend.source import in_kernels, locate_error
 from tilekit.frontend.trace import split
 from tilekit.ir.context import Concrete, LaunchForm, using
 from tilekit.ir.core import Function, walk
+from tilekit.ir.float_state import ieee_state
 from tilekit.ir.handles import Array, Scalar
 from tilekit.ir.interpret import Machine, from_memory
 from tilekit.ir.notices import warn_at

@@ -11,6 +11,7 @@ from tilekit.errors import KernelIndexError, KernelNotImplementedError, KernelTy
 from tilekit.frontend.guards import GuardedForms
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
+from tilekit.ir.float_state import in_ieee_state
 from tilekit.ir.operands import describe
 from tilekit.runtime.arguments import ByBlockDim, bind, check_written, mark_written, parameters_of
 from tilekit.runtime.array_view import alignment_class
@@ -90,6 +91,7 @@ How = tuple[Any, int, bool]
 """The device as it is given, lanes of a block, and whether each point of the grid is a block."""
 
 
+@in_ieee_state
 def _run_anew(
     kernel: Kernel, grid: tuple[int, ...], inputs: Any, outputs: Any, how: How, stream: Any, reading: Reading | None
 ) -> None:

@@ -20,6 +20,7 @@ from tilekit.errors import CompileError
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
+from tilekit.ir.float_state import in_ieee_state
 from tilekit.ir.program import CeilDiv, Dim, PointBlocks, Product, Program, Size, point_blocks
 from tilekit.ir.types import ArrayType, ScalarType
 from tilekit.runtime.cpu import Generated, compile_library, cpu_target, generate
@@ -210,6 +211,7 @@ class Compiled:
         return None if self.device == "cpu" else self._built[0].spilled
 
 
+@in_ieee_state
 def compile_kernel(
     kernel: Kernel,
     types: Types | None = None,

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from tilekit.errors import KernelTypeError
 from tilekit.frontend.guards import GuardedForms
 from tilekit.frontend.kernel import Kernel
+from tilekit.ir.float_state import is_ieee
 from tilekit.ir.types import DType, find_dtype
 from tilekit.runtime.arguments import ByBlockDim, number_of, parameters_of
 from tilekit.runtime.arrays import address_of, library_of, readers
@@ -74,6 +75,8 @@ class Warm:
         if self._forms is not None and self._forms.current() is not self._compiled:
             return False
         if numbers:
+            if not is_ieee():  # the long way sees to that they become bits as ever
+                return False
             try:
                 numbers = tuple(map(number_of, numbers, self._dtypes))
             except KernelTypeError:

@@ -11,6 +11,7 @@ from typing import Any
 from tilekit.codegen.gemm_units import Unit
 from tilekit.codegen.target import Target
 from tilekit.config import config
+from tilekit.ir.float_state import in_ieee_state
 from tilekit.runtime import cache as disk
 from tilekit.runtime.cuda import link, nvrtc
 from tilekit.runtime.cuda.nvrtc import Cubin
@@ -57,6 +58,7 @@ def options_of(target: Target, options: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
+@in_ieee_state
 def build(
     source: str, name: str, target: Target, options: Mapping[str, Any], units: Sequence[Unit] = ()
 ) -> tuple[Cubin, Path]:
