@@ -279,3 +279,19 @@ def test_one_warning_names_a_value_that_changes_often():
     assert "kernel 'often' was specialised for 8 values of size, which it captures" in str(warning.message)
     assert warning.filename == __file__
     assert warning.lineno == often.function.__code__.co_firstlineno + 2
+
+
+def test_a_warning_that_is_an_error_stops_the_launch():
+    size = 0
+
+    @tk.kernel
+    def often(out: tk.array1d[float]):
+        tk.tile_store(out, tk.tile_full(shape=2, value=float(size)))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for size in range(7):
+            launched(often)
+        size = 7
+        with pytest.raises(tk.errors.RecompileWarning, match="was specialised for 8 values of size"):
+            launched(often)

@@ -165,6 +165,7 @@ def test_no_tail_is_dropped(kind: tuple[DType, DType, str], device: str) -> None
 
 @ON_DEVICES
 def test_turing_multiplies_halves_of_k_and_copies_by_hand(device: str) -> None:
+    """A GPU runs these instructions; the emulator, which has its own, only what is planned around them."""
     kinds = [(float16, float16), (float32, float32), (float16, float32)]
     cases = [Case(*kind, 64, 64, 32, order=order, arch="75") for kind in kinds for order in ("NN", "TT")]
     cases += [Case(*kind, 48, 40, 24, packed=False, joined=False, arch="75") for kind in kinds]

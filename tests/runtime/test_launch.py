@@ -159,6 +159,7 @@ def test_wrong_arguments(given, error, message):
         (5, (), r"inputs .* got 5 \(an int\)"),
         ((), 5, r"outputs .* got 5 \(an int\)"),
         ((a for a in arrays(2)), (), "inputs .* must be a list or tuple"),
+        ({1.0, 2.0}, (), "inputs .* must be a list or tuple of arguments, got an object of class set"),
     ],
 )
 def test_arguments_that_are_no_sequence(inputs, outputs, message):

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import warp as wp
 
 import tilekit as tk
+from tilekit.runtime import launch
 
 
 @tk.kernel
@@ -49,3 +51,46 @@ def test_a_recorded_launch_is_changed_by_its_methods_alone() -> None:
             setattr(command, name, getattr(command, name))
     with pytest.raises(TypeError, match="does not support item assignment"):
         command.params[0] = out  # type: ignore[index]
+
+
+def test_a_recorded_launch_whose_array_becomes_one_of_another_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As PyTorch's ``swap_tensors`` does: it is quick again from the third launch on."""
+    kinds = [type(name, (np.ndarray,), {}) for name in ("First", "Second")]
+    a, out = np.ones(8, np.float32).view(kinds[0]), np.zeros(8, np.float32)
+    command = tk.launch(add, dim=8, inputs=[a, a], outputs=[out], record_cmd=True)
+    assert command is not None
+    for _ in range(4):
+        command.launch()
+    a.__class__ = kinds[1]  # type: ignore[assignment]
+    long_way: list[Any] = []
+    real = launch._run_anew
+    monkeypatch.setattr(launch, "_run_anew", lambda *given: (long_way.append(given), real(*given))[1])
+    for _ in range(6):
+        out[:] = 0
+        command.launch()
+        assert (out == 2).all()
+    assert len(long_way) <= 3
+
+
+@pytest.mark.parametrize(("block_dim", "message"), [(2000, "at most 1024, got 2000"), ("64", "an int, got '64'")])
+def test_the_block_of_a_recorded_launch_is_checked_when_it_is_recorded(block_dim: Any, message: str) -> None:
+    a, out = np.ones(8, np.float32), np.zeros(8, np.float32)
+    with pytest.raises((TypeError, ValueError), match=f"block_dim must be {message}"):
+        tk.launch(add, dim=8, inputs=[a, a], outputs=[out], block_dim=block_dim, record_cmd=True)
+
+
+def arguments(kind: str) -> Any:
+    """What is not a list: an array of Warp, which raises an error of its own when it is iterated over, or else."""
+    if kind == "warp":
+        return wp.zeros(8, dtype=float, device="cpu")
+    return iter([np.zeros(8, np.float32)])
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize(("kind", "got"), [("warp", "array"), ("iterator", "an object of class list_iterator")])
+def test_outputs_that_are_no_list(kind: str, got: str, recorded: bool) -> None:
+    a = np.ones(8, np.float32)
+    with pytest.raises(TypeError, match=f"outputs of kernel 'add' must be a list or tuple of arguments, got .*{got}"):
+        tk.launch(add, dim=8, inputs=[a, a], outputs=arguments(kind), record_cmd=recorded)
+    with pytest.raises(TypeError, match=f"inputs of kernel 'add' must be a list or tuple of arguments, got .*{got}"):
+        tk.launch(add, dim=8, inputs=arguments(kind), outputs=[a], record_cmd=recorded)

@@ -38,7 +38,9 @@ def generic(a: tk.array(dtype=Any, ndim=1), x: Any, out: tk.array(dtype=tk.float
 
 
 class Other(np.ndarray[Any, Any]):
-    """An array of another type."""
+    """An array of another type, with a hash, as PyTorch's have one."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
 
 def floats(size: int = 8) -> np.ndarray[Any, Any]:
@@ -138,6 +140,14 @@ def test_what_is_wrong_is_told_after_warm_launches(given: Any, error: type[Excep
     warmed(scaled, floats(), 8, floats())
     with pytest.raises(error, match=message):
         tk.launch(scaled, dim=8, inputs=given)
+
+
+@pytest.mark.parametrize("kind", [dict.fromkeys, set, frozenset])
+def test_arguments_without_an_order(kind: Any) -> None:
+    a, out = floats().view(Other), floats().view(Other)
+    warmed(scaled, a, 8, out)
+    with pytest.raises(TypeError, match="inputs of kernel 'scaled' must be a list or tuple"):
+        tk.launch(scaled, dim=8, inputs=kind([a, 8, out]))
 
 
 @pytest.mark.parametrize(
@@ -293,6 +303,9 @@ def test_launches_that_differ_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     for dim in range(100):
         tk.launch(scaled, dim=dim, inputs=[a, 8, out])
     assert len(scaled.cache.known) <= 20 and len(scaled.cache.seen) <= 20
+    monkeypatch.setattr(warm, "_attempts", {})
+    for count in range(1, 50):
+        assert warm.attempt_for([a] * count, []) is not None and len(warm._attempts) <= 20
 
 
 def test_launches_that_always_differ_are_soon_left_alone(monkeypatch: pytest.MonkeyPatch, long_way: list[str]) -> None:

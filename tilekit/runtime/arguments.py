@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from tilekit.runtime.array_view import ArrayView, self_overlapping
 from tilekit.runtime.arrays import library_of, view_of
 
 _LARGEST = 3.4028234e38
+_WITHOUT_ORDER = (Mapping, Set)
 _NUMBERS = (int, float, np.number, np.bool_)
 
 Entry = None | str | tuple[str, int]
@@ -110,14 +111,16 @@ def _no_list(kernel: Kernel, name: str, given: Any) -> KernelTypeError:
 
 def _given(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
     """All arguments, as many as the kernel has parameters."""
-    try:
-        given = [*inputs, *outputs]
-        len(inputs)
-    except TypeError:
-        name, wrong = ("outputs", outputs) if isinstance(inputs, Sequence) else ("inputs", inputs)
-        raise _no_list(kernel, name, wrong) from None
-    for name, entries in (("inputs", inputs), ("outputs", outputs)):
-        if isinstance(entries, Mapping) or (_is_array(entries) and len(given) != len(kernel.parameters)):
+    both = ("inputs", inputs), ("outputs", outputs)
+    given: list[Any] = []
+    for name, entries in both:
+        try:
+            given.extend(entries)
+            len(entries)  # an iterator would have nothing left for a second launch
+        except Exception:  # Warp's arrays raise RuntimeError
+            raise _no_list(kernel, name, entries) from None
+    for name, entries in both:
+        if isinstance(entries, _WITHOUT_ORDER) or (_is_array(entries) and len(given) != len(kernel.parameters)):
             raise _no_list(kernel, name, entries)
     if len(given) != len(kernel.parameters):
         raise KernelTypeError(

@@ -192,10 +192,9 @@ class Launch:
         outcome: Outcome = None
         if attempt is not None:
             outcome = attempt(self._kernel, self._plain, inputs, outputs, device, block_dim, tiled, stream)
-        if outcome is True:
-            self._attempt = attempt
-        else:
-            how = device, block_dim_of(block_dim), tiled
+        self._attempt = attempt if outcome is True else None
+        if outcome is not True:
+            how = device, block_dim, tiled
             _run_anew(self._kernel, self._dim, inputs, outputs, how, stream, outcome or None)
 
     def _set(self, params: list[Any]) -> None:
@@ -260,8 +259,9 @@ def _recorded(kernel: Any, dim: Any, inputs: Any, outputs: Any, how: tuple[Any, 
         raise KernelNotImplementedError("adjoint=True: backward launches come with a later release")
     if not isinstance(kernel, Kernel):
         raise _no_kernel(kernel)
-    device, *others = how
-    return Launch(kernel, dim, inputs, outputs, None if device is None else name_of(device), *others)
+    device, block_dim, *others = how
+    device = None if device is None else name_of(device)
+    return Launch(kernel, dim, inputs, outputs, device, block_dim_of(block_dim), *others)
 
 
 def launch(

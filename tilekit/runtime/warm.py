@@ -124,10 +124,14 @@ def launch_again(
 
 
 _attempts: dict[tuple[int, tuple[type, ...]], Attempt] = {}
+_ORDERED = (list, tuple)
+"""What arguments come in at a quick launch; the long way takes more, and refuses what has no order."""
 _ATTEMPT = """
 def attempt(kernel, dim, inputs, outputs, device, block_dim, tiled, stream):
     try:
-        if len(inputs) != {inputs} or len(outputs) != {outputs}:  # so that iterators are left as they are
+        if not (isinstance(inputs, ORDERED) and isinstance(outputs, ORDERED)):  # iterators are left as they are
+            return None
+        if len(inputs) != {inputs} or len(outputs) != {outputs}:
             return False
         [{first}] = inputs
         [{last}] = outputs
@@ -144,6 +148,8 @@ def attempt(kernel, dim, inputs, outputs, device, block_dim, tiled, stream):
             {layout}
         )
         found = kernel.cache.known.get(key)
+    except Warning:  # one that the program makes an error, and that would not come again
+        raise
     except Exception:  # the long way fails too, with words
         return None
     if type(found) is Warm and found.run(({arguments}), ({pointers}), ({numbers}), stream):
@@ -194,9 +200,12 @@ def _make_attempt(inputs: int, kinds: tuple[type, ...]) -> Attempt | None:
         numbers="".join(f"{name}, " for name in numbers),
     )
     names: dict[str, Any] = {f"k{index}": kind for index, kind in enumerate(kinds)}
-    names.update(address_of=address_of, options_now=options_now, name_of=name_of, plain_dim=plain_dim, Warm=Warm)
+    names.update(address_of=address_of, options_now=options_now, name_of=name_of, plain_dim=plain_dim)
+    names.update(Warm=Warm, ORDERED=_ORDERED)
     exec(compile(text, "<tilekit launch>", "exec"), names)
     attempt: Attempt = names["attempt"]
+    if len(_attempts) >= MOST:  # a program may make types without end
+        _attempts.clear()
     _attempts[inputs, kinds] = attempt
     return attempt
 

@@ -98,7 +98,7 @@ def test_streams_of_every_library(stream: Any, expected: int) -> None:
     assert handle_of(stream) == expected
 
 
-@pytest.mark.parametrize("stream", [True, -1, "cuda:0", SimpleNamespace(), 1.5])
+@pytest.mark.parametrize("stream", [True, -1, 2**64, "cuda:0", SimpleNamespace(), 1.5])
 def test_what_is_no_stream(stream: Any) -> None:
     with pytest.raises(KernelTypeError, match="stream must be a stream of Warp, PyTorch, CuPy or cuda-core"):
         handle_of(stream)

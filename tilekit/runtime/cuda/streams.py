@@ -28,7 +28,7 @@ def handle_of(stream: Any) -> int:
     Raises:
         KernelTypeError: it is no stream.
     """
-    if isinstance(stream, int) and not isinstance(stream, bool) and stream >= 0:
+    if isinstance(stream, int) and not isinstance(stream, bool) and 0 <= stream < 1 << 64:
         return stream
     for name in ("cuda_stream", "ptr"):  # Warp's and PyTorch's; CuPy's
         found = getattr(stream, name, False)
