@@ -143,13 +143,17 @@ def bits_of(values: Array) -> Array:
     return np.ascontiguousarray(values).view(f"u{values.itemsize}").astype(U64)
 
 
-def wrong(spelling: str, given: Sequence[Array], got: Array) -> list[str]:
-    """Where a GPU's results are none that the oracle has for them, as text; ``given`` and ``got`` are bits."""
+def wrong(spelling: str, given: Sequence[Array], got: Array, by_gpu: bool = False) -> list[str]:
+    """What differs from the oracle, as text; ``given`` and ``got`` are bits.
+
+    A GPU's results may be any of those that are ``atom_oracle.possible``.
+    """
+    wanted = atom_oracle.possible if by_gpu else lambda *given: {atom_oracle.expected(*given)}
     found = []
     for index, (operands, have) in enumerate(
         zip(zip(*(v.tolist() for v in given), strict=True), got.tolist(), strict=True)
     ):
-        want = atom_oracle.possible(spelling, *operands)
+        want = wanted(spelling, *operands)
         if have not in want:
             shown = ", ".join(f"{v:x}" for v in operands)
             found.append(f"{spelling}({shown}) = {have:x}, not {' or '.join(f'{v:x}' for v in want)} [{index}]")

@@ -186,7 +186,7 @@ def compare_forms(arch: str, count: int) -> int:
     given = [atom_cases.operands_of([slot.ptx_type for slot in atom.slots[1:]], count) for atom in chosen]
     bad = 0
     for atom, operands, got in zip(chosen, given, results(chosen, given), strict=True):
-        found = atom_cases.wrong(atom.spelling, operands, got)
+        found = atom_cases.wrong(atom.spelling, operands, got, by_gpu=True)
         bad += bool(found)
         if found:
             print(f"{len(found)} of {got.size}: {found[:4]}", flush=True)

@@ -298,12 +298,12 @@ def scalar_warning(chosen: Plan, name: str, product: Product) -> str | None:
     """What to warn of where a product on a GPU fell to ``scalar``, or None.
 
     Example:
-        >>> from tilekit.ir.types import float16
+        >>> from tilekit.ir.types import float64
         >>> from tilekit.ir.views import ViewMap
-        >>> square = Factor(float16, ViewMap.identity((64, 64)))
-        >>> product = Product(square, square, float32)
+        >>> square = Factor(float64, ViewMap.identity((64, 64)))
+        >>> product = Product(square, square, float64)
         >>> print(scalar_warning(plan(product, Situation("75")), "tile_matmul()", product))
-        tile_matmul(): the product of a, a 64x64xf16 tile of strides (64, 1), and b, ... tensor cores: sm_75 is ...
+        tile_matmul(): the product of a, a 64x64xf64 tile of ... is computed without tensor cores: the tensor cores ...
     """
     if chosen.backend != "scalar" or not chosen.passed_over:
         return None
