@@ -15,8 +15,6 @@ from tilekit.codegen.gemm_tiles import (
     architecture,
     ring_of,
     round_up,
-    shared_of_block,
-    stages_of,
     warps_of,
 )
 from tilekit.codegen.gemm_units import Unit, operand, serve
@@ -230,10 +228,10 @@ def _mma(product: Product, situation: Situation) -> Plan | str:
         return f"the registers of {block} do not hold {product.m} x {product.n} sums"
     ring = None
     if product.in_loop:
-        room = shared_of_block(arch) - situation.shared
-        ring = ring_of(warps, a, b, product.k, product.joined, room, stages_of(arch, situation.stages))
-        if ring is None:
-            return f"the factors of a step do not fit in {room} bytes of shared memory"
+        found = ring_of(product, situation, warps, a, b)
+        if isinstance(found, str):
+            return found
+        ring = found
     else:
         a = _in_memory(a, product.a, 1, product.m == warps.rows, kind)
         b = _in_memory(b, product.b, 0, product.n == warps.cols, kind)

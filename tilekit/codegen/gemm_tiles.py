@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tilekit.codegen.architectures import shared_limit
 from tilekit.codegen.gemm_kinds import AMPERE, FMA32, Kind
+from tilekit.codegen.gemm_product import Product, Situation
 from tilekit.codegen.text import cpp_type
 from tilekit.ir.types import DType, float64
 
@@ -45,7 +46,7 @@ def shared_of_block(arch: int) -> int:
     return shared_limit(str(arch)) or SHARED_OF_OTHERS
 
 
-def stages_of(arch: int, asked: int | None) -> int | None:
+def _stages_of(arch: int, asked: int | None) -> int | None:
     """How many stages a ring must have: those asked for; without asynchronous copies, two. None where it may choose."""
     return asked or (None if arch >= AMPERE else STAGES_BY_HAND)
 
@@ -224,20 +225,20 @@ class Ring:
     """Blocks that a multiprocessor has room for."""
 
 
-def ring_of(warps: Warps, a: Reading, b: Reading, k: int, joined: bool, room: int, stages: int | None) -> Ring | None:
-    """The ring of a loop that adds ``k`` elements along the sum in an iteration, or None where nothing fits.
+def ring_of(product: Product, situation: Situation, warps: Warps, a: Reading, b: Reading) -> Ring | str:
+    """The ring of a loop over K, or why there is none.
 
     Args:
+        product: Of one iteration.
+        situation: The architecture, what else is in shared memory, and how many stages are asked for.
         warps: Over the tile.
         a: How the left factor is read.
         b: How the right factor is read.
-        k: Elements along the sum in one iteration.
-        joined: Whether iterations follow each other without a gap, so that a step of the ring may have any length.
-        room: Bytes of shared memory.
-        stages: Of the ring, where that is asked for.
     """
-    kind = warps.kind
-    lengths = [kind.depth, kind.k] if joined else [k]
+    arch, kind = architecture(situation.arch), warps.kind
+    room, stages = shared_of_block(arch) - situation.shared, _stages_of(arch, situation.stages)
+    # Where iterations follow each other without a gap, a step of the ring may have any length.
+    lengths = [kind.depth, kind.k] if product.joined else [product.k]
     for length in lengths:
         depth = round_up(length, max(kind.k, *(16 // factor.dtype.itemsize for factor in (a, b))))
         step = a.bytes(warps.rows, depth) + b.bytes(warps.cols, depth)
@@ -248,7 +249,7 @@ def ring_of(warps: Warps, a: Reading, b: Reading, k: int, joined: bool, room: in
         count = stages or max(1, min(MOST_STAGES, fitting // step if fitting >= 2 * step else room // step))
         blocks = min(blocks, max(1, (room + RESERVED) // (count * step + RESERVED)))
         return Ring(length, depth, count, count * step, blocks)
-    return None
+    return f"the factors of a step do not fit in {room} bytes of shared memory"
 
 
 def _blocks(warps: Warps, depth: int) -> int:

@@ -9,17 +9,7 @@ from math import gcd
 
 from tilekit.codegen.gemm_kinds import AMPERE, ROUNDED, Kind, accumulator, kind_of
 from tilekit.codegen.gemm_product import Factor, Product, Situation, along_k
-from tilekit.codegen.gemm_tiles import (
-    WARP,
-    Reading,
-    Ring,
-    Warps,
-    architecture,
-    ring_of,
-    shared_of_block,
-    stages_of,
-    warps_of,
-)
+from tilekit.codegen.gemm_tiles import WARP, Reading, Ring, Warps, architecture, ring_of, warps_of
 from tilekit.codegen.orders import PACK_BYTES, Order, order_of, why_unordered
 from tilekit.codegen.text import cpp_type
 from tilekit.ir.types import bfloat16, float16, float32, float64
@@ -155,10 +145,9 @@ def _in_ring(product: Product, situation: Situation, warps: Warps, how: _How, lo
     """A loop as a whole, whose factors lie as cuBLASDx wants."""
     (a, a_packed), (b, b_packed) = along_k(product.a, 1), along_k(product.b, 0)
     left, right = Reading(product.a.dtype, a, "kUnit", a_packed), Reading(product.b.dtype, b, "kUnit", b_packed)
-    room = shared_of_block(how[2]) - situation.shared
-    ring = ring_of(warps, left, right, product.k, product.joined, room, stages_of(how[2], situation.stages))
-    if ring is None:
-        return f"the factors of a step do not fit in {room} bytes of shared memory"
+    ring = ring_of(product, situation, warps, left, right)
+    if isinstance(ring, str):
+        return ring
     alignment = PACK_BYTES, PACK_BYTES
     unit = Unit(warps.rows, warps.cols, ring.depth, *how, (a, not b), (0, 0), alignment)
     return Served(unit, warps, ring, left, right, lost)
