@@ -20,6 +20,7 @@ from tilekit.builtins.atom_formats import (
     is_nan,
     is_tiny,
     is_tiny_once_rounded,
+    passed_on,
     rounded,
     to_float64,
 )
@@ -66,7 +67,7 @@ def propagated(r: Array, *given: Array) -> Array:
     """f64 results whose NaNs are the first of these that is one, made quiet, else the default."""
     found = np.full(r.shape, FORMATS["f64"].nan, np.uint64)
     for values in reversed(given):
-        quiet = np.ascontiguousarray(values).view(np.uint64).reshape(values.shape) | np.uint64(1 << 51)
+        quiet = passed_on(bits_of(values, FORMATS["f64"]), FORMATS["f64"])
         found = np.where(np.isnan(values), quiet, found)
     return np.where(np.isnan(r), found.view(np.float64), r)
 
@@ -240,8 +241,7 @@ def _lesser(least: bool, type: str, flags: Set[str], a: Array, b: Array) -> Arra
     if "xorsign" in flags:
         out = out & low | signs
     nan = nans[0] | nans[1] if "NaN" in flags else nans[0] & nans[1]
-    only = y | of.dtype.type(1 << 51) if of.width == 64 else of.dtype.type(of.nan)
-    return result(np.where(nan, only, out).astype(of.dtype), type)
+    return result(np.where(nan, passed_on(y, of), out).astype(of.dtype), type)
 
 
 @_function("min")
@@ -258,8 +258,7 @@ def _signed(type: str, flags: Set[str], a: Array, change: Callable[[Array, Forma
     of = FORMATS[type]
     bits = bits_of(a, of)
     out = change(flushed(bits, of) if "ftz" in flags else bits, of)
-    nan = bits | of.dtype.type(1 << 51) if of.width == 64 else of.dtype.type(of.nan)
-    return result(np.where(is_nan(bits, of), nan, out).astype(of.dtype), type)
+    return result(np.where(is_nan(bits, of), passed_on(bits, of), out).astype(of.dtype), type)
 
 
 @_function("abs")

@@ -72,6 +72,11 @@ def is_nan(bits: Array, of: Format) -> Array:
     return np.asarray((bits & of.dtype.type(of.sign - 1)) > of.infinity)
 
 
+def passed_on(nans: Array, of: Format) -> Array:
+    """What NaNs are where they are passed on: in f64 the same made quiet, else the only one that results are."""
+    return nans | of.dtype.type(1 << 51) if of.width == 64 else np.full_like(nans, of.nan)
+
+
 def to_float64(bits: Array, of: Format) -> Array:
     """The numbers that bits are, exactly."""
     if of.width == 64:

@@ -130,21 +130,18 @@ template <class T, Round R> TK_FN u32 round_bits(f64 x)
     return (u32)(out | (negative ? T::infinity + T::least_normal : 0));
 }
 
+template <class T> TK_FN f32 least_normal() { return bit_cast<f32>((u32)(T::low + T::digits - 1 + 127) << 23); }
 // Whether x, which may have been rounded to odd, is below T's least normal number before it is rounded; and whether it
 // still is when it is rounded to as many digits with exponents of any size.
-template <class T, class X> TK_FN bool is_tiny(X x)
-{
-    const X least = bit_cast<f32>((u32)(T::low + T::digits - 1 + 127) << 23);
-    return x < least && x > -least;
-}
+template <class T, class X> TK_FN bool is_tiny(X x) { return x < least_normal<T>() && x > -least_normal<T>(); }
 template <class T, Round R, class X> TK_FN bool is_tiny_once_rounded(X x)
 {
-    const X least = bit_cast<f32>((u32)(T::low + T::digits - 1 + 127) << 23);
+    const X least = least_normal<T>();
     const X last = least / (X)((u64)1 << T::digits), below = least - (R == RN ? last / 2 : last);  // a midpoint goes up
     if constexpr (R == RN) return x < below && x > -below;
     else if constexpr (R == RP) return x <= below && x > -least;
     else if constexpr (R == RM) return x < least && x >= -below;
-    else return x < least && x > -least;
+    else return is_tiny<T>(x);
 }
 
 // round_bits() of an f32, which may have been rounded to odd; in lanes of 32 bits where the format allows.
@@ -168,6 +165,11 @@ TK_FN f32 add_odd_f32(f32 a, f32 b)
     return bit_cast<f32>(inexact && !(bits & 1) ? bits + 1u - 2u * down : bits);
 }
 
+// What a NaN is where it is passed on: in f64 the same made quiet, else the only one that results are.
+template <class T> TK_FN bits_of<T> passed_on(bits_of<T> nan)
+{
+    return is_same<T, F64>::value ? (bits_of<T>)(nan | T::least_normal >> 1) : (bits_of<T>)T::nan;
+}
 // A result's bits after the modifiers, in PTX's order: what .sat, .relu and NaN make of them.
 template <class T, u32 F> TK_FN bits_of<T> finish(bits_of<T> bits, bool nan)
 {

@@ -77,10 +77,7 @@ template <Round R> TK_FN bool is_tiny_fma(f32 x, f32 y, f32 z)
         const f32 scaled = fma_ieee(x * 0x1p24f, y, z * 0x1p24f);
         return scaled < 0x1p-102f && scaled > -0x1p-102f;
     }
-    const f64 p = (f64)x * (f64)y, s = p + (f64)z, t = s - p, error = (p - (s - t)) + ((f64)z - t);
-    const bool away = (R == RP && s > 0) || (R == RM && s < 0);
-    const f64 beyond = ((s < 0 ? -s : s) - (away ? 0x1p-126 - 0x1p-150 : 0x1p-126)) + (s < 0 ? -error : error);
-    return beyond < 0 || (away && beyond == 0);
+    return is_tiny_once_rounded<F32, R>(add_odd((f64)x * (f64)y, (f64)z));
 }
 // Unlike add and mul, fma decides .ftz after rounding: a GPU keeps what is rounded up to the least normal number.
 template <Round R, u32 F> TK_FN f32 fma_f32(f32 a, f32 b, f32 c)

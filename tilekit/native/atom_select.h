@@ -60,8 +60,7 @@ template <class T, bool Least, u32 F> TK_FN carrier<T> extreme_float(carrier<T> 
     B out = x_nan ? y : (y_nan || first ? x : y);
     if constexpr ((F & XORSIGN) != 0) out = (B)((out & low) | signs);
     const bool nan = (F & NAN_WINS) != 0 ? x_nan || y_nan : x_nan && y_nan;
-    const B only = is_same<T, F64>::value ? (B)(y | T::least_normal >> 1) : (B)T::nan;
-    return bit_cast<carrier<T>>(nan ? only : out);
+    return bit_cast<carrier<T>>(nan ? passed_on<T>(y) : out);
 }
 template <class T, bool Least, u32 F> TK_FN carrier<T> extreme(carrier<T> a, carrier<T> b)
 {
@@ -92,14 +91,13 @@ template <class D, class A, class B, class C, Round R, u32 F> TK_FN carrier<D> m
     return extreme<D, false, F>(extreme<D, false, F>(a, b), c);
 }
 
-// |x| and -x. NaN becomes the only one, but in f64 stays as it is, made quiet.
+// |x| and -x. The sign of a NaN stays.
 template <class T, u32 F> TK_FN carrier<T> with_sign(carrier<T> x, bool negated)
 {
     typedef bits_of<T> B;
     const B bits = bit_cast<B>(input<T, F>(x)), sign = (B)T::sign;
     const B out = negated ? (B)(bits ^ sign) : (B)(bits & (B)~sign);
-    const B nan = is_same<T, F64>::value ? (B)(bits | T::least_normal >> 1) : (B)T::nan;
-    return bit_cast<carrier<T>>(is_nan<T>(x) ? nan : out);
+    return bit_cast<carrier<T>>(is_nan<T>(x) ? passed_on<T>(bits) : out);
 }
 template <class D, class A, Round R, u32 F> TK_FN carrier<D> abs(carrier<A> x)
 {

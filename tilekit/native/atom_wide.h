@@ -18,7 +18,7 @@ namespace atom {
 TK_FN f64 propagated(f64 r, f64 a, f64 b, f64 c)
 {
     const f64 from = a != a ? a : (b != b ? b : c);
-    const u64 quiet = from != from ? bit_cast<u64>(from) | 0x0008000000000000ull : F64::nan;
+    const u64 quiet = from != from ? passed_on<F64>(bit_cast<u64>(from)) : F64::nan;
     return r != r ? bit_cast<f64>(quiet) : r;
 }
 
