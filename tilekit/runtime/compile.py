@@ -104,6 +104,8 @@ def prepare(
 
     if not isinstance(kernel, Kernel):
         raise KernelTypeError(f"a kernel made by @tk.kernel is needed, got {describe(kernel)}")
+    if not isinstance(tiled, bool):
+        raise KernelTypeError(f"tiled must be True or False, got {describe(tiled)}")
     where = "cuda" if device is None else str(device)
     if where not in ("cpu", "cuda"):
         raise KernelValueError(

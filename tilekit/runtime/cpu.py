@@ -290,7 +290,8 @@ def compile_library(generated: Generated, options: Mapping[str, Any]) -> Path:
     toolchain = find_toolchain()
     if toolchain is None:
         raise CompileError(f"no C++ compiler was found; {REMEDY}")
-    return build(generated, toolchain, config.mode == "debug", bool(options.get("fast_math", config.fast_math)))
+    debug = options.get("mode", config.mode) == "debug"
+    return build(generated, toolchain, debug, bool(options.get("fast_math", config.fast_math)))
 
 
 def cpu_target(form: LaunchForm) -> Target:

@@ -64,7 +64,9 @@ def block_dim_of(block_dim: Any) -> int:
     try:
         found = DEFAULT_BLOCK_DIM if block_dim is None else operator.index(block_dim)
     except TypeError:
-        raise KernelTypeError(f"block_dim must be an int, got {block_dim!r}") from None
+        found = None
+    if found is None or isinstance(block_dim, bool):
+        raise KernelTypeError(f"block_dim must be an int, got {block_dim!r}")
     if found > MAX_BLOCK_DIM:
         raise KernelValueError(f"block_dim must be at most {MAX_BLOCK_DIM}, got {found}")
     return found if found > 0 else DEFAULT_BLOCK_DIM
