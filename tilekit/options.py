@@ -8,12 +8,14 @@ they are accepted so that such a program runs after changing its import, and eac
 
 from __future__ import annotations
 
+import math
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilekit.errors import KernelValueError
+from tilekit.errors import KernelValueError, shown
 
 GEMMS = ("auto", "hopper", "mma", "cublasdx", "scalar")
 DUMPS = ("ir", "cuda", "cpu")
@@ -62,7 +64,7 @@ class Option:
         return what + (" or None" if self.optional else "")
 
     def refuse(self, value: object) -> KernelValueError:
-        return KernelValueError(f"option {self.name!r} must be {self.expected()}, not {value!r}")
+        return KernelValueError(f"option {self.name!r} must be {self.expected()}, not {shown(value)}")
 
 
 def _check_bool(option: Option, value: object) -> bool:
@@ -84,7 +86,7 @@ def _check_int(option: Option, value: object) -> int:
 def _check_float(option: Option, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         raise option.refuse(value)
-    if option.minimum is not None and value < option.minimum:
+    if (option.minimum is not None and value < option.minimum) or sys.float_info.max < value < math.inf:
         raise option.refuse(value)
     return float(value)
 
