@@ -34,7 +34,7 @@ def test_every_kernel_is_a_loop_on_tensor_cores(name: str, tile: Tile) -> None:
     assert found.arena_bytes == found.plans[0].shared  # nothing else lies in shared memory
 
 
-@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.batched])
+@pytest.mark.parametrize("name", KINDS)
 def test_a_product_a_block_is_on_tensor_cores(name: str) -> None:
     kind = KINDS[name]
     for size in (32, 64, 128):
@@ -146,7 +146,7 @@ def test_all_that_can_compete_does() -> None:
     assert batch == [(CUBLAS, ""), ("tilekit mma", "32x32x32"), (WARP, "32x32x32")]
     assert WARP not in {plan.by for plan in plans(Problem("tf32x3", 1024), data, ["mma"], PEERS)}
     assert [plan.by for plan in plans(Problem("fp64", 1024), data, [], ["cublas"])] == [CUBLAS]
-    assert len(list(problems(KINDS, [1024], [32, 64]))) == len(KINDS) + 4
+    assert len(list(problems(KINDS, [1024], [32, 64]))) == 3 * len(KINDS)
 
 
 class Tensor:
@@ -201,6 +201,64 @@ def test_a_run_goes_on_when_a_peer_or_a_problem_fails(monkeypatch: pytest.Monkey
     ]  # fmt: skip
     assert rows[2].of_cublas == pytest.approx(0.5)
     assert rows[2].error == pytest.approx(0.0005)
+
+
+class FakeCuda:
+    """PyTorch's module for CUDA, whose events tell how much has run."""
+
+    def __init__(self) -> None:
+        self.done, self.captures = 0, 0
+        self.captured: int | None = None
+        cuda = self
+
+        class Event:
+            def __init__(self, enable_timing: bool) -> None:
+                assert enable_timing
+
+            def record(self) -> None:
+                self.at = cuda.done
+
+            def synchronize(self) -> None:
+                pass
+
+            def elapsed_time(self, other: Event) -> float:
+                return float(other.at - self.at)
+
+        class CUDAGraph:
+            def capture_begin(self, capture_error_mode: str) -> None:
+                cuda.captured, cuda.captures = 0, cuda.captures + 1
+
+            def capture_end(self) -> None:
+                self.launches, cuda.captured = cuda.captured, None
+
+            def replay(self) -> None:
+                cuda.done += self.launches
+
+        self.Event, self.CUDAGraph = Event, CUDAGraph
+
+    def launch(self) -> None:
+        if self.captured is None:
+            self.done += 1
+        else:
+            self.captured += 1
+
+
+def test_launches_are_repeated_by_a_graph() -> None:
+    cuda = FakeCuda()
+    clock, launch, other = gemm.Graphs(SimpleNamespace(cuda=cuda)), cuda.launch, lambda: cuda.launch()
+    assert clock.time(launch, 1) == 0.001
+    assert cuda.captures == 0
+    assert [clock.time(launch, 50) for _ in range(3)] == [0.05] * 3
+    assert cuda.captures == 1
+    assert (clock.time(other, 50), clock.time(launch, 20)) == (0.05, 0.02)
+    assert cuda.captures == 3
+
+    def fails() -> None:
+        raise RuntimeError("no capture of this")
+
+    with pytest.raises(RuntimeError, match="no capture of this"):
+        clock.time(fails, 2)
+    assert cuda.captured is None  # the capture was ended
 
 
 def test_what_is_no_number_is_wrong() -> None:
