@@ -28,7 +28,7 @@ CASES = [(name, tile) for name, kind in KINDS.items() for tile in kind.tiles]
 @pytest.mark.parametrize(("name", "tile"), CASES, ids=str)
 def test_every_kernel_is_a_loop_on_tensor_cores(name: str, tile: Tile) -> None:
     kind = KINDS[name]
-    kernel = product_loop(tk, kind.dtype, kind.total, tile, kind.precision)
+    kernel = product_loop(kind.dtype, kind.total, tile, kind.precision)
     found = compile_kernel(kernel, device="cuda", arch="90a")
     assert [(plan.backend, plan.ring is not None) for plan in found.plans] == [("mma", True)]
     assert found.arena_bytes == found.plans[0].shared  # nothing else lies in shared memory
@@ -38,9 +38,17 @@ def test_every_kernel_is_a_loop_on_tensor_cores(name: str, tile: Tile) -> None:
 def test_a_product_a_block_is_on_tensor_cores(name: str) -> None:
     kind = KINDS[name]
     for size in (32, 64, 128):
-        kernel = product_batch(tk, kind.dtype, kind.total, (size, size, size), kind.precision)
+        kernel = product_batch(kind.dtype, kind.total, (size, size, size), kind.precision)
         (plan,) = compile_kernel(kernel, device="cuda", arch="90a").plans
         assert (plan.backend, plan.ring is not None) == ("mma", True)
+
+
+@pytest.mark.parametrize("make", [product_loop, product_batch])
+def test_a_backend_is_a_kernels_own_option(make: Any) -> None:
+    """Else launches would be timed under the option that holds then, not the one that they were made with."""
+    kernel = make(tk.float16, tk.float32, (64, 64, 64), gemm="scalar")
+    with tk.config.scoped(gemm="mma"):
+        assert [plan.backend for plan in compile_kernel(kernel, device="cuda", arch="90a").plans] == ["scalar"]
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -49,7 +57,7 @@ def test_the_kernels_multiply(count: int) -> None:
     rng = np.random.default_rng(1)
     a, b = (rng.standard_normal((32 * count, 32)).astype(np.float32) for _ in range(2))
     out = np.full_like(a, np.nan)
-    kernel = make(tk, tk.float32, tk.float32, (16, 16, 16) if count == 1 else (32, 32, 32))
+    kernel = make(tk.float32, tk.float32, (16, 16, 16) if count == 1 else (32, 32, 32))
     dim, steps = ((2, 2), 2) if count == 1 else ((count,), 1)
     tk.launch_tiled(kernel, dim=dim, inputs=[a, b, steps], outputs=[out], block_dim=32, device="cpu")
     want = np.concatenate([x @ y for x, y in zip(np.split(a, count), np.split(b, count), strict=True)])
@@ -87,12 +95,14 @@ def entry(by: str, seconds: float, how: str = "", error: float = 1e-7) -> Entry:
 
 def test_rounds_alternate_and_the_median_counts() -> None:
     clock = Ticks()
-    varying = itertools.chain([1.0], [0.002, 0.004, 0.003, 0.9, 0.001], itertools.repeat(9.0))
+    varying = itertools.chain([5.0, 1.0], [0.002, 0.004, 0.003, 0.9, 0.001], itertools.repeat(9.0))
     entries = [entry("a", 0.001), Entry("b", "", lambda: ("b", next(varying)), None), entry("c", 1e-6)]
     measure(entries, clock, rounds=5)
-    assert clock.calls[:3] == [("a", 1), ("b", 1), ("c", 1)]  # which warm up, and tell how many launches make a round
-    assert [name for name, _ in clock.calls[3:12]] == ["a", "b", "c", "b", "c", "a", "c", "a", "b"]
-    assert dict(clock.calls[3:6]) == {"a": 10, "b": 1, "c": 100}
+    assert (
+        clock.calls[:6] == [("a", 1)] * 2 + [("b", 1)] * 2 + [("c", 1)] * 2
+    )  # warm, and how many launches are a round
+    assert [name for name, _ in clock.calls[6:15]] == ["a", "b", "c", "b", "c", "a", "c", "a", "b"]
+    assert dict(clock.calls[6:9]) == {"a": 10, "b": 1, "c": 100}
     assert entries[1].seconds == 0.003
     assert entries[0].seconds == pytest.approx(0.001)
     with pytest.raises(ValueError, match="0 rounds are too few"):
@@ -101,7 +111,7 @@ def test_rounds_alternate_and_the_median_counts() -> None:
 
 def test_one_that_fails_is_left_out_and_says_why() -> None:
     def breaks() -> Any:
-        if len(clock.calls) > 4:
+        if len(clock.calls) > 7:
             raise RuntimeError("an illegal address\nand more")
         return "broken", 0.01
 
@@ -209,6 +219,7 @@ class FakeCuda:
     def __init__(self) -> None:
         self.done, self.captures = 0, 0
         self.captured: int | None = None
+        """Launches that are captured, during a capture."""
         cuda = self
 
         class Event:
