@@ -300,8 +300,8 @@ def launch(
         record_cmd: Return a ``Launch`` to run later instead of running the kernel.
         max_blocks: Accepted, without meaning.
         block_dim: Lanes of a block, at most 1024; None, and what is not positive, means 256. It affects results only
-            in kernels that observe lanes. On a GPU a block has as many threads, without lanes and atoms rounded up to a
-            multiple of 32.
+            in kernels that observe lanes. On a GPU a block has as many threads; without lanes and atoms in whole warps,
+            as suits its products, and fewer where some would hold nothing of its tiles.
 
     Returns:
         None, or with ``record_cmd`` a ``Launch``.
@@ -360,8 +360,8 @@ def launch_tiled(
         record_cmd: Return a ``Launch`` to run later instead of running the kernel.
         max_blocks: Accepted, without meaning.
         block_dim: Lanes of a block, at most 1024; None, and what is not positive, means 256. It affects results only
-            in kernels that observe lanes. On a GPU a block has as many threads, without lanes and atoms rounded up to a
-            multiple of 32.
+            in kernels that observe lanes. On a GPU a block has as many threads; without lanes and atoms in whole warps,
+            as suits its products, and fewer where some would hold nothing of its tiles.
 
     Returns:
         None, or with ``record_cmd`` a ``Launch``.
