@@ -14,7 +14,7 @@ from tilekit.errors import KernelTypeError, Location, TilekitError
 from tilekit.forks import Lock
 from tilekit.frontend.captures import Captures
 from tilekit.frontend.guards import Guards, Reads
-from tilekit.frontend.module_options import declare
+from tilekit.frontend.module_options import check_module_options, declare
 from tilekit.frontend.outer_names import captures_of
 from tilekit.frontend.overloads import Func
 from tilekit.frontend.source import keep_source, read_source
@@ -173,6 +173,7 @@ def kernel(f: Callable[..., Any] | None = None, **options: Any) -> Kernel | Call
 
     Raises:
         KernelTypeError: an unknown keyword, or a parameter without annotation.
+        KernelValueError: an unknown name in ``module_options``.
 
     Example:
         >>> import tilekit as tk
@@ -188,6 +189,7 @@ def kernel(f: Callable[..., Any] | None = None, **options: Any) -> Kernel | Call
             f"kernel() has no keyword {unknown[0]!r}{suggestion(unknown[0], KERNEL_OPTIONS)}; it takes "
             f"{', '.join(KERNEL_OPTIONS)}"
         )
+    check_module_options(options.get("module_options") or {})
     variables = dict(sys._getframe(1).f_locals)
 
     def make(function: Callable[..., Any]) -> Kernel:

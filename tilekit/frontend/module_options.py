@@ -8,7 +8,22 @@ from types import ModuleType
 from typing import Any, Protocol
 from weakref import WeakSet
 
+from tilekit.errors import KernelValueError
+from tilekit.ir.attributes import suggestion
+
 __all__ = ["get_module_options", "set_module_options"]
+
+
+MODULE_OPTIONS = (
+    "max_unroll", "enable_backward", "fast_math", "lineinfo", "gemm", "require_gemm", "enable_mathdx_gemm",
+)  # fmt: skip
+"""Those that have a meaning."""
+WITHOUT_MEANING = (
+    "block_dim", "compile_time_trace", "cpu_compiler_flags", "cuda_output", "default_grid_stride", "deterministic",
+    "deterministic_max_records", "enable_mathdx_fft", "enable_mathdx_solver", "extra_build_options", "fuse_fp", "mode",
+    "optimization_level", "strip_hash",
+)  # fmt: skip
+"""Warp's others."""
 
 
 class Declared(Protocol):
@@ -29,13 +44,26 @@ def declare(kernel: Declared, module: str) -> None:
         kernel.set_defaults(_options[module])
 
 
+def check_module_options(options: Mapping[str, Any]) -> None:
+    """Refuse what is no module option: one that is misspelt would have no effect."""
+    known = (*MODULE_OPTIONS, *WITHOUT_MEANING)
+    if unknown := [name for name in options if name not in known]:
+        raise KernelValueError(
+            f"there is no module option {unknown[0]!r}{suggestion(str(unknown[0]), known)}; they are "
+            f"{', '.join(MODULE_OPTIONS)}, and Warp's {', '.join(WITHOUT_MEANING)}, which have no meaning here"
+        )
+
+
 def set_module_options(options: Mapping[str, Any], module: ModuleType | None = None) -> None:
     """Set options for all kernels of a module, as Warp does; a kernel's own ``module_options`` go before them.
 
     Args:
-        options: ``max_unroll``, ``enable_backward``, ``fast_math``, and for products on GPUs ``gemm``, ``require_gemm``
-            and ``enable_mathdx_gemm``; Warp's others are accepted without meaning.
+        options: ``max_unroll``, ``enable_backward``, ``fast_math``, ``lineinfo``, and for products on GPUs ``gemm``,
+            ``require_gemm`` and ``enable_mathdx_gemm``; Warp's others are accepted without meaning.
         module: The module; the calling one where it is left out.
+
+    Raises:
+        KernelValueError: a name that is no module option.
 
     Example:
         >>> import tilekit as tk
@@ -43,6 +71,7 @@ def set_module_options(options: Mapping[str, Any], module: ModuleType | None = N
         >>> tk.get_module_options()["enable_backward"]
         False
     """
+    check_module_options(options)
     name = _name_of(module)
     _options[name] = {**_options.get(name, {}), **options}
     for kernel in list(_kernels.get(name, ())):
