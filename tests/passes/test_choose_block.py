@@ -32,6 +32,7 @@ CASES = [
     (64, 64, tk.float16, 40, 64),  # whole warps
     (256, 128, tk.float16, 128, 256),  # 32,768 sums
     (128, 128, tk.float64, 64, 256),
+    (32, 24, tk.float32, 1024, 32),  # each of 1024 threads has few registers
 ]
 
 
