@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MOST_KEPT = 8
+"""Lanes of a warp at most that hold different rows, or different columns, of a product's tile."""
 REDUCED_LANES = 32
 """Elements from which a reduction begins: it combines every 32nd with the first of them."""
 
@@ -46,34 +48,19 @@ class Fragment:
     threads: int
     registers: int | str
     """Elements that a thread holds; a C++ constant where only the compiler knows."""
-    warps: tuple[tuple[int, int], tuple[int, int]] | None = None
-    """Down the rows and along the columns, how many warps there are, and elements of each; None where only the compiler
-    knows. A thread then holds the same columns of each of its rows."""
+    warps: tuple[int, int] | None = None
+    """How many there are down the rows and along the columns, where a thread holds the same columns of each row;
+    None where only the compiler knows."""
 
     @property
     def alignment(self) -> str:
         """What comes before the declaration of the registers."""
         return "" if isinstance(self.registers, int) else "alignas(16) "
 
-    def reduces(self, axis: int) -> bool:
-        """Whether each warp can reduce its elements along an axis, and go on where the one before it ended.
-
-        Reductions combine every 32nd element (``builtins/reduce.py``), so a warp must begin where 32 begin.
-
-        Example:
-            >>> wide, narrow = ((2, 64), (2, 64)), ((2, 16), (1, 16))
-            >>> [Fragment("", 128, 128, warps).reduces(0) for warps in (wide, narrow, None)]
-            [True, False, False]
-        """
-        if self.warps is None:
-            return False
-        count, extent = self.warps[axis]
-        return count == 1 or extent % REDUCED_LANES == 0
-
     def exchanged(self, axis: int) -> int:
         """Values at most that the warps exchange in a reduction, as ``native/fragment_reduce.h`` says."""
         assert self.warps is not None
-        return 0 if self.warps[axis][0] == 1 else 2 * REDUCED_LANES // 4 * 32 * self.warps[1 - axis][0]
+        return 0 if self.warps[axis] == 1 else 2 * REDUCED_LANES * MOST_KEPT * self.warps[1 - axis]
 
 
 Layout = Blocked | Fragment

@@ -7,10 +7,9 @@
 #ifdef TK_CUDA
 namespace tk {
 
-// A layout along an axis of its tile: the warps that share it, the elements of each, and where a thread's are.
+// A layout along an axis of its tile: how many warps share it, and where a thread's elements are.
 template <class L, int Axis> struct Along {
     static constexpr int extent = Axis == 1 ? L::N : L::M, warps = Axis == 1 ? L::WarpsN : L::WarpsM;
-    static constexpr int of_warp = (Axis == 1 ? L::cols : L::rows) / warps;
     static constexpr int count = Axis == 1 ? L::thread_cols : L::thread_rows;
     // Neighbours that a thread holds, lanes that hold the next ones, and how far apart in the warp these are.
     static constexpr int run = Axis == 1 ? L::run : L::down_run, lanes = Axis == 1 ? L::row_lanes : 32 / L::row_lanes;
@@ -21,28 +20,14 @@ template <class L, int Axis> struct Along {
     }
     static TK_METHOD int at(int rank, int i) { return Axis == 1 ? L::col(rank, i) : L::row(rank, i); }
     static TK_METHOD int warp(int rank) { return Axis == 1 ? rank / 32 / L::WarpsM : rank / 32 % L::WarpsM; }
-    // Whether elements that far apart are the same thread's; others lie in lanes of one warp.
+    static TK_METHOD int lane(int rank) { return Axis == 1 ? rank % L::row_lanes : rank % 32 / L::row_lanes; }
+    // Whether elements of a warp that far apart are the same thread's; all that are kLanes apart are.
     static TK_METHOD constexpr bool is_own(int by) { return (by & (run * lanes - run)) == 0; }
 };
 
-// What a thread combines from the left: part[r] is of the positions that are r further than its first one, modulo kLanes.
-// Only those r are used that are distances within its own registers.
+// What a thread has of the kLanes parts that are combined from the left: part[r] is of the positions that are r further
+// than its lane's first one, modulo kLanes. Only those r are used that are distances within its own registers.
 template <class Acc> struct RunParts { Acc part[kLanes]; };
-
-// Combines a thread's elements of a row (column); `begun` says that the parts hold what other warps combined before.
-template <class L, int Axis, class Acc, class S, class F>
-TK_FN void combine_own(RunParts<Acc>& parts, int rank, const S* r, int kept, bool begun, F combine)
-{
-    typedef Along<L, Axis> A;
-    TK_UNROLL
-    for (int y = 0; y < A::count; ++y) {
-        const int i = A::register_of(kept, y), by = A::at(0, i);
-        Acc& part = parts.part[by % kLanes];
-        const Acc value = cast<Acc>(r[i]);
-        if (by < kLanes && !begun) part = value;
-        else if (A::at(rank, i) < A::extent) part = combine(part, value);
-    }
-}
 
 // combine_lanes() of the parts that the lanes of a row (column) hold, `first` being a lane's first position: the lane where
 // that is 0 gets the result. All lanes of the warp call it.
@@ -63,45 +48,69 @@ TK_FN Acc combine_parts(RunParts<Acc>& parts, int first, F combine)
     else return parts.part[0];
 }
 
-// How many values warps exchange: twice what those of one row (column) of each thread hold.
-template <class L, int Axis>
-constexpr int exchanged_values = 2 * (kLanes / Along<L, Axis>::lanes) * 32 * Along<L, 1 - Axis>::warps;
+// Combines row (column) number `kept` of a thread from the left, where one warp has all of it.
+template <class L, int Axis, class Acc, class S, class F>
+TK_FN void combine_own(RunParts<Acc>& parts, int rank, const S* r, int kept, F combine)
+{
+    typedef Along<L, Axis> A;
+    TK_UNROLL
+    for (int y = 0; y < A::count; ++y) {
+        const int i = A::register_of(kept, y), by = A::at(0, i);
+        Acc& part = parts.part[by % kLanes];
+        if (by < kLanes) part = cast<Acc>(r[i]);
+        else if (A::at(rank, i) < A::extent) part = combine(part, cast<Acc>(r[i]));
+    }
+}
 
-// out[e * step] = the reduction of row e (Axis 1) or column e (Axis 0). A warp goes on where the one before it ended; of
-// several, `exchange` has exchanged_values, which may be used again afterwards. All threads call it; none sees `out`, also
-// in shared memory, before it has met the others.
+// The same where several warps have it: they meet in `exchange`, in which part number n lies at n * rows, each warp going on
+// where the one before it ended. The last warp then takes the parts as if it had all of the row.
+template <class L, int Axis, class Acc, class S, class F, class TM>
+TK_FN void combine_warps(TM team, RunParts<Acc>& parts, const S* r, int kept, Acc* exchange, int rows, F combine)
+{
+    typedef Along<L, Axis> A;
+    const int rank = team.rank(), warp = A::warp(rank), first = A::at(rank % 32, A::register_of(kept, 0));
+    TK_UNROLL_BY(1)
+    for (int w = 0; w < A::warps; ++w) {
+        if (warp == w) {
+            TK_UNROLL
+            for (int y = 0; y < A::count; ++y) {
+                const int i = A::register_of(kept, y), at = A::at(rank, i);
+                Acc& part = exchange[at % kLanes * rows];
+                const Acc value = cast<Acc>(r[i]);
+                if (at < A::extent) part = at < kLanes ? value : combine(part, value);
+            }
+        }
+        team.sync();
+    }
+    if (warp != A::warps - 1) return;
+    TK_UNROLL
+    for (int p = 0; p < kLanes; ++p)
+        if (A::is_own(p)) parts.part[p] = exchange[(first + p) * rows];
+}
+
+// How many values warps exchange: twice the parts of a row (column) of each thread.
+template <class L, int Axis>
+constexpr int exchanged_values = 2 * kLanes * Along<L, 1 - Axis>::lanes * Along<L, 1 - Axis>::warps;
+
+// out[e * step] = the reduction of row e (Axis 1) or column e (Axis 0). Where several warps share those, `exchange` has
+// exchanged_values, and may be used again afterwards. All threads call it; none sees `out`, also in shared memory, before
+// it has met the others.
 template <class L, int Axis, class Acc, class S, class TO, class F, class TM>
 TK_FN void reduce_fragment(TM team, TO* out, i64 step, const S* r, Acc* exchange, F combine)
 {
     typedef Along<L, Axis> A;
     typedef Along<L, 1 - Axis> Kept;
-    static_assert(A::warps == 1 || A::of_warp % kLanes == 0, "a warp must go on where another one began");
-    constexpr int group = 32 * Kept::warps, values = exchanged_values<L, Axis> / 2;
-    const int rank = team.rank(), warp = A::warp(rank), own = Kept::warp(rank) * 32 + rank % 32;
+    constexpr int rows = Kept::lanes * Kept::warps;
+    const int rank = team.rank(), row = Kept::warp(rank) * Kept::lanes + Kept::lane(rank);
     TK_UNROLL
     for (int x = 0; x < Kept::count; ++x) {
-        const int i = A::register_of(x, 0), first = A::at(rank, i) % kLanes, at = Kept::at(rank, i);
+        const int i = A::register_of(x, 0), at = Kept::at(rank, i), first = A::at(rank % 32, i);
         RunParts<Acc> parts;
-        TK_UNROLL_BY(1)
-        for (int w = 0; w < A::warps; ++w) {
-            Acc* slot = exchange + x % 2 * values + own;
-            if (warp == w) {
-                if (w > 0) {
-                    TK_UNROLL
-                    for (int p = 0, n = 0; p < kLanes; ++p)
-                        if (A::is_own(p)) parts.part[p] = slot[group * n++];
-                }
-                combine_own<L, Axis>(parts, rank, r, x, w > 0, combine);
-                if (w + 1 < A::warps) {
-                    TK_UNROLL
-                    for (int p = 0, n = 0; p < kLanes; ++p)
-                        if (A::is_own(p)) slot[group * n++] = parts.part[p];
-                } else {
-                    const Acc found = combine_parts<L, Axis>(parts, first, combine);
-                    if (first == 0 && at < Kept::extent) out[at * step] = cast<TO>(found);
-                }
-            }
-            if (w + 1 < A::warps) team.sync();
+        if constexpr (A::warps == 1) combine_own<L, Axis>(parts, rank, r, x, combine);
+        else combine_warps<L, Axis>(team, parts, r, x, exchange + x % 2 * (kLanes * rows) + row, rows, combine);
+        if (A::warp(rank) == A::warps - 1) {
+            const Acc found = combine_parts<L, Axis>(parts, first, combine);
+            if (first == 0 && at < Kept::extent) out[at * step] = cast<TO>(found);
         }
     }
     if (A::warps > 1) team.sync();

@@ -62,8 +62,7 @@ def _in_memory(op: Op) -> tuple[Value, ...]:
 
 def _reduces(op: Op, layout: Layout | None) -> bool:
     """Whether threads reduce a tile along an axis where they hold it."""
-    axis = op.attrs[op.builtin.along]
-    return axis is not None and isinstance(layout, Fragment) and layout.reduces(axis % 2)
+    return op.attrs[op.builtin.along] is not None and isinstance(layout, Fragment) and layout.warps is not None
 
 
 def _keeps_runs(op: Op, layout: Layout | None) -> bool:
