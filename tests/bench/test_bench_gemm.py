@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -286,7 +287,19 @@ def test_what_is_no_number_is_wrong() -> None:
 )
 def test_unknown_names_are_told(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "gemm", *arguments]) == 2
-    assert said in capsys.readouterr().out
+    assert said in capsys.readouterr().err
+
+
+def test_what_is_missing_is_told_with_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert main(["bench", "gemm"]) == 1
+    printed = capsys.readouterr()
+    assert not printed.out and "pip install 'tilekit-lang[torch]'" in printed.err
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False)))
+    assert main(["bench", "gemm"]) == 1
+    assert capsys.readouterr().err == "tilekit: this benchmark needs a GPU: PyTorch sees no GPU\n"
 
 
 @pytest.mark.gpu

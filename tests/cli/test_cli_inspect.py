@@ -57,6 +57,15 @@ def test_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert "== IR" not in printed
 
 
+def test_a_warning_is_a_line_with_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert inspect(f"{FILE}:rounded") == 0
+    line = 1 + Path(FILE).read_text().splitlines().index('    tk.tile_store(x, tk.tile_matmul(t, t, precision="tf32"))')
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith(
+        f"tilekit: {FILE}:{line}: PrecisionWarning: tile_matmul(): precision 'tf32' is not available"
+    )
+
+
 def test_machine_code(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspect_command, "disassemble", lambda cubin: f"{cubin.decode()} IADD3 ;")
     monkeypatch.setattr(Compiled, "cubin", b"code:")

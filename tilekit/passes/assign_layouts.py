@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tilekit.codegen.layout import Blocked, Layout
+from tilekit.codegen.layout import Blocked, Fragment, Layout
 from tilekit.codegen.target import Target
 from tilekit.ir.core import Function, Op, Value, leaves, walk
 from tilekit.ir.types import ArrayType, TileType
@@ -29,6 +29,9 @@ def assign_layouts(fn: Function, target: Target) -> Mapping[Value, Layout]:
         for value in tiles_of(op):
             type = value.type
             assert isinstance(type, TileType)
+            if op.builtin.along and value is next(op.inputs()) and _reduces(op, fragments.get(value)):
+                layouts.setdefault(value, fragments[value])
+                continue
             if not (op.builtin.by_element and type.shape) or value in _in_memory(op):
                 layouts[value] = None
                 continue
@@ -56,6 +59,11 @@ def tiles_of(op: Op) -> Iterator[Value]:
 def _in_memory(op: Op) -> tuple[Value, ...]:
     read = (value for name in op.builtin.in_memory for value in leaves(op.operands[name]))
     return (*read, *(op.results[-1:] if op.builtin.scratch else ()))
+
+
+def _reduces(op: Op, layout: Layout | None) -> bool:
+    """Whether threads reduce a tile along an axis where they hold it."""
+    return op.attrs[op.builtin.along] is not None and isinstance(layout, Fragment) and layout.warps is not None
 
 
 def _keeps_runs(op: Op, layout: Layout | None) -> bool:
