@@ -141,12 +141,21 @@ def test_rows_have_ratios_to_the_fastest_of_each_peer() -> None:
     assert rows_of(problem, [entry("tilekit mma", 1.0, error=float("nan"))])[0].note.startswith("wrong")
 
 
-def test_a_picture_shows_what_has_run(tmp_path: Path) -> None:
-    entries = [entry(CUBLAS, 1e-5), entry("tilekit mma", 2e-5), Entry(WARP, "", lambda: None, None, note="missing")]
-    measure(entries, Ticks(), 1)
-    rows = rows_of(Problem("fp32", 64, 3), entries)
-    picture(rows, tmp_path / "gemm.svg")
-    assert (tmp_path / "gemm.svg").stat().st_size > 1000
+@pytest.mark.parametrize("peers", [True, False])
+def test_a_picture_shows_what_has_run(tmp_path: Path, peers: bool) -> None:
+    rows = []
+    for problem in (Problem("fp32", 64, 3), Problem("fp16", 1024), Problem("fp16", 2048)):
+        entries = [entry("tilekit mma", 2e-5), Entry(WARP, "", lambda: None, None, note="missing")]
+        entries += [entry(CUBLAS, 1e-5)] if peers else []
+        measure(entries, Ticks(), 1)
+        rows += rows_of(problem, entries)
+    for name in ("gemm.svg", "gemm.png"):
+        picture(rows, tmp_path / name)
+    drawn = (tmp_path / "gemm.svg").read_text()
+    assert {
+        word for word in ("fp32", "fp16", "2048^3", "64^3", "x 3", "tilekit mma", CUBLAS, WARP) if f">{word}<" in drawn
+    } == ({"fp32", "fp16", "2048^3", "64^3", "x 3", "tilekit mma"} | ({CUBLAS} if peers else set()))
+    assert ("of cuBLAS's speed" in drawn) == peers
 
 
 def test_all_that_can_compete_does() -> None:
