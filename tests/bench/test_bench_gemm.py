@@ -66,13 +66,15 @@ def test_the_kernels_multiply(count: int) -> None:
 
 
 @pytest.mark.parametrize("make", [warp_loop, warp_batch])
-def test_warp_takes_its_kernels(make: Any) -> None:
+@pytest.mark.parametrize("tf32", [False, True])
+def test_warp_takes_its_kernels(make: Any, tf32: bool) -> None:
     warp = import_warp()
-    kernel = make(warp, warp.float16, warp.float32, (16, 16, 16), False)
-    kernel.module.options["enable_backward"] = False
+    name = "float32" if tf32 else "float16"
+    kernel = make(warp, getattr(warp, name), warp.float32, (16, 16, 16), tf32)
+    assert kernel.module.options["enable_backward"] is False
     rng = np.random.default_rng(1)
-    a, b = (rng.standard_normal((16, 16)).astype(np.float16) for _ in range(2))
-    given = [warp.array(x, dtype=warp.float16, device="cpu") for x in (a, b, np.zeros_like(a))]
+    a, b = (rng.standard_normal((16, 16)).astype(name) for _ in range(2))
+    given = [warp.array(x, dtype=getattr(warp, name), device="cpu") for x in (a, b, np.zeros_like(a))]
     dim = (1, 1) if make is warp_loop else (1,)
     warp.launch_tiled(kernel, dim=dim, inputs=[*given[:2], 1], outputs=given[2:], block_dim=32, device="cpu")
     np.testing.assert_allclose(given[2].numpy(), (a.astype("f4") @ b.astype("f4")), rtol=2e-3, atol=2e-3)
