@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,19 +29,27 @@ CASES = [(name, tile) for name, kind in KINDS.items() for tile in kind.tiles]
 @pytest.mark.parametrize(("name", "tile"), CASES, ids=str)
 def test_every_kernel_is_a_loop_on_tensor_cores(name: str, tile: Tile) -> None:
     kind = KINDS[name]
-    kernel = product_loop(tk, kind.dtype, kind.total, tile, kind.precision)
+    kernel = product_loop(kind.dtype, kind.total, tile, kind.precision)
     found = compile_kernel(kernel, device="cuda", arch="90a")
     assert [(plan.backend, plan.ring is not None) for plan in found.plans] == [("mma", True)]
     assert found.arena_bytes == found.plans[0].shared  # nothing else lies in shared memory
 
 
-@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.batched])
+@pytest.mark.parametrize("name", KINDS)
 def test_a_product_a_block_is_on_tensor_cores(name: str) -> None:
     kind = KINDS[name]
     for size in (32, 64, 128):
-        kernel = product_batch(tk, kind.dtype, kind.total, (size, size, size), kind.precision)
+        kernel = product_batch(kind.dtype, kind.total, (size, size, size), kind.precision)
         (plan,) = compile_kernel(kernel, device="cuda", arch="90a").plans
         assert (plan.backend, plan.ring is not None) == ("mma", True)
+
+
+@pytest.mark.parametrize("make", [product_loop, product_batch])
+def test_a_backend_is_a_kernels_own_option(make: Any) -> None:
+    """Else launches would be timed under the option that holds then, not the one that they were made with."""
+    kernel = make(tk.float16, tk.float32, (64, 64, 64), gemm="scalar")
+    with tk.config.scoped(gemm="mma"):
+        assert [plan.backend for plan in compile_kernel(kernel, device="cuda", arch="90a").plans] == ["scalar"]
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -49,7 +58,7 @@ def test_the_kernels_multiply(count: int) -> None:
     rng = np.random.default_rng(1)
     a, b = (rng.standard_normal((32 * count, 32)).astype(np.float32) for _ in range(2))
     out = np.full_like(a, np.nan)
-    kernel = make(tk, tk.float32, tk.float32, (16, 16, 16) if count == 1 else (32, 32, 32))
+    kernel = make(tk.float32, tk.float32, (16, 16, 16) if count == 1 else (32, 32, 32))
     dim, steps = ((2, 2), 2) if count == 1 else ((count,), 1)
     tk.launch_tiled(kernel, dim=dim, inputs=[a, b, steps], outputs=[out], block_dim=32, device="cpu")
     want = np.concatenate([x @ y for x, y in zip(np.split(a, count), np.split(b, count), strict=True)])
@@ -87,12 +96,14 @@ def entry(by: str, seconds: float, how: str = "", error: float = 1e-7) -> Entry:
 
 def test_rounds_alternate_and_the_median_counts() -> None:
     clock = Ticks()
-    varying = itertools.chain([1.0], [0.002, 0.004, 0.003, 0.9, 0.001], itertools.repeat(9.0))
+    varying = itertools.chain([5.0, 1.0], [0.002, 0.004, 0.003, 0.9, 0.001], itertools.repeat(9.0))
     entries = [entry("a", 0.001), Entry("b", "", lambda: ("b", next(varying)), None), entry("c", 1e-6)]
     measure(entries, clock, rounds=5)
-    assert clock.calls[:3] == [("a", 1), ("b", 1), ("c", 1)]  # which warm up, and tell how many launches make a round
-    assert [name for name, _ in clock.calls[3:12]] == ["a", "b", "c", "b", "c", "a", "c", "a", "b"]
-    assert dict(clock.calls[3:6]) == {"a": 10, "b": 1, "c": 100}
+    assert (
+        clock.calls[:6] == [("a", 1)] * 2 + [("b", 1)] * 2 + [("c", 1)] * 2
+    )  # warm, and how many launches are a round
+    assert [name for name, _ in clock.calls[6:15]] == ["a", "b", "c", "b", "c", "a", "c", "a", "b"]
+    assert dict(clock.calls[6:9]) == {"a": 10, "b": 1, "c": 100}
     assert entries[1].seconds == 0.003
     assert entries[0].seconds == pytest.approx(0.001)
     with pytest.raises(ValueError, match="0 rounds are too few"):
@@ -101,7 +112,7 @@ def test_rounds_alternate_and_the_median_counts() -> None:
 
 def test_one_that_fails_is_left_out_and_says_why() -> None:
     def breaks() -> Any:
-        if len(clock.calls) > 4:
+        if len(clock.calls) > 7:
             raise RuntimeError("an illegal address\nand more")
         return "broken", 0.01
 
@@ -146,7 +157,7 @@ def test_all_that_can_compete_does() -> None:
     assert batch == [(CUBLAS, ""), ("tilekit mma", "32x32x32"), (WARP, "32x32x32")]
     assert WARP not in {plan.by for plan in plans(Problem("tf32x3", 1024), data, ["mma"], PEERS)}
     assert [plan.by for plan in plans(Problem("fp64", 1024), data, [], ["cublas"])] == [CUBLAS]
-    assert len(list(problems(KINDS, [1024], [32, 64]))) == len(KINDS) + 4
+    assert len(list(problems(KINDS, [1024], [32, 64]))) == 3 * len(KINDS)
 
 
 class Tensor:
@@ -203,6 +214,65 @@ def test_a_run_goes_on_when_a_peer_or_a_problem_fails(monkeypatch: pytest.Monkey
     assert rows[2].error == pytest.approx(0.0005)
 
 
+class FakeCuda:
+    """PyTorch's module for CUDA, whose events tell how much has run."""
+
+    def __init__(self) -> None:
+        self.done, self.captures = 0, 0
+        self.captured: int | None = None
+        """Launches that are captured, during a capture."""
+        cuda = self
+
+        class Event:
+            def __init__(self, enable_timing: bool) -> None:
+                assert enable_timing
+
+            def record(self) -> None:
+                self.at = cuda.done
+
+            def synchronize(self) -> None:
+                pass
+
+            def elapsed_time(self, other: Event) -> float:
+                return float(other.at - self.at)
+
+        class CUDAGraph:
+            def capture_begin(self, capture_error_mode: str) -> None:
+                cuda.captured, cuda.captures = 0, cuda.captures + 1
+
+            def capture_end(self) -> None:
+                self.launches, cuda.captured = cuda.captured, None
+
+            def replay(self) -> None:
+                cuda.done += self.launches
+
+        self.Event, self.CUDAGraph = Event, CUDAGraph
+
+    def launch(self) -> None:
+        if self.captured is None:
+            self.done += 1
+        else:
+            self.captured += 1
+
+
+def test_launches_are_repeated_by_a_graph() -> None:
+    cuda = FakeCuda()
+    clock, launch, other = gemm.Graphs(SimpleNamespace(cuda=cuda)), cuda.launch, lambda: cuda.launch()
+    assert clock.time(launch, 1) == 0.001
+    assert cuda.captures == 0
+    assert [clock.time(launch, 50) for _ in range(3)] == [0.05] * 3
+    assert cuda.captures == 1
+    assert (clock.time(other, 50), clock.time(launch, 20)) == (0.05, 0.02)
+    assert cuda.captures == 3
+
+    def fails() -> None:
+        raise RuntimeError("no capture of this")
+
+    with pytest.raises(RuntimeError, match="no capture of this"):
+        clock.time(fails, 2)
+    assert cuda.captured is None  # the capture was ended
+
+
 def test_what_is_no_number_is_wrong() -> None:
     assert gemm.error_of(Tensor([1.0, np.nan]), Tensor([1.0, 2.0])) == float("inf")
 
@@ -217,7 +287,19 @@ def test_what_is_no_number_is_wrong() -> None:
 )
 def test_unknown_names_are_told(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "gemm", *arguments]) == 2
-    assert said in capsys.readouterr().out
+    assert said in capsys.readouterr().err
+
+
+def test_what_is_missing_is_told_with_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert main(["bench", "gemm"]) == 1
+    printed = capsys.readouterr()
+    assert not printed.out and "pip install 'tilekit-lang[torch]'" in printed.err
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False)))
+    assert main(["bench", "gemm"]) == 1
+    assert capsys.readouterr().err == "tilekit: this benchmark needs a GPU: PyTorch sees no GPU\n"
 
 
 @pytest.mark.gpu

@@ -20,6 +20,7 @@ VERSIONS = tuple(
     (major, minor) for major, minors in ((6, range(6)), (7, range(9)), (8, range(9)), (9, range(5))) for minor in minors
 )
 Minimum = tuple[str, tuple[int, int]]
+pytestmark = pytest.mark.skipif(not knows(SMS[-1], VERSIONS[-1]), reason="needs an nvJitLink that knows all atoms")
 
 
 def number(sm: str) -> int:

@@ -19,6 +19,7 @@ import tilekit as tk
 from tests.cases.everywhere import everywhere, launch
 from tests.nvrtc import needs_nvrtc
 from tests.on_gpu import GPUS
+from tilekit.bench.kernels import product_loop
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import walk
 from tilekit.passes.differentiate import differentiate
@@ -225,6 +226,20 @@ def test_a_product_compiles_within_seconds(tmp_path: Path) -> None:
         compiled = tk.compile(product, arch="90a")
     assert compiled.plans[0].backend == "scalar"
     assert time.process_time() - began < 12
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("dtype", "precision"), [(tk.float16, "default"), (tk.float32, "tf32"), (tk.float32, "default")]
+)
+def test_a_loop_on_tensor_cores_compiles_within_a_second(dtype: Any, precision: str, tmp_path: Path) -> None:
+    """Cold, the whole kernel: 1 second is the goal, of which a busy machine may take several. Warp takes 36 to 55."""
+    kernel = product_loop(tk, dtype, tk.float32, (128, 128, 32), precision)
+    began = time.process_time()
+    with tk.config.scoped(cache_dir=str(tmp_path)):
+        compiled = tk.compile(kernel, arch="90a")
+    assert compiled.plans[0].backend == "mma"
+    assert time.process_time() - began < 5
 
 
 @needs_nvrtc

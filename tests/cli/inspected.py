@@ -32,3 +32,9 @@ def wrong(x: tk.array2d[float], y: tk.array2d[float]):
     a = tk.tile_load(x, shape=(4, 3))
     b = tk.tile_load(y, shape=(4, 8))
     tk.tile_store(x, tk.tile_matmul(a, b))
+
+
+@tk.kernel
+def rounded(x: tk.array2d[float]):
+    t = tk.tile_load(x, shape=(4, 4))
+    tk.tile_store(x, tk.tile_matmul(t, t, precision="tf32"))

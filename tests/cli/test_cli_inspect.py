@@ -43,7 +43,7 @@ def test_source_alone(capsys: pytest.CaptureFixture[str]) -> None:
 def test_cuda(capsys: pytest.CaptureFixture[str]) -> None:
     assert inspect(f"{FILE}:scale", "--arch", "80", "--cuda", "--source", "--ir") == 0
     printed = capsys.readouterr().out
-    assert "launch_tiled, block_dim 256, device sm_80, 256 threads a block\n" in printed
+    assert "launch_tiled, block_dim 256, device sm_80, 32 threads a block\n" in printed
     assert printed.index("== IR") < printed.index("== source")
     assert printed.count('extern "C" __global__ void') == 1
     assert inspect(f"{FILE}:scale", "--cuda") == 0
@@ -55,6 +55,15 @@ def test_explained(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "== explained\nkernel scale (" in printed
     assert "== IR" not in printed
+
+
+def test_a_warning_is_a_line_with_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert inspect(f"{FILE}:rounded") == 0
+    line = 1 + Path(FILE).read_text().splitlines().index('    tk.tile_store(x, tk.tile_matmul(t, t, precision="tf32"))')
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith(
+        f"tilekit: {FILE}:{line}: PrecisionWarning: tile_matmul(): precision 'tf32' is not available"
+    )
 
 
 def test_machine_code(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,7 +194,7 @@ def test_precision(precision: str, in_loop: bool, asks: str, loses: str | None) 
     found = asked(made)
     assert found.unit.precision == asks
     assert (found.lost_precision is None) if loses is None else loses in found.lost_precision
-    if asks == "TF32":  # what is rounded is rounded on the way to shared memory
+    if asks == "TF32":  # what is rounded is rounded in the ring
         assert all(feed.endswith("true, true>") for feed in found.feeds)
 
 

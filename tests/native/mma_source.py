@@ -37,7 +37,7 @@ class Case:
     arch: str = "90a"
     in_loop: bool = True
     rounds: bool = False
-    """Whether float32 is rounded to tf32 on its way into the ring."""
+    """Whether float32 is rounded to tf32 in the ring."""
 
     @property
     def out(self) -> DType:
@@ -90,9 +90,9 @@ TK_API void __launch_bounds__({made.threads}) run(const Array<{case.a.short}, 2>
 
 
 def tile_kernel(case: Case) -> str:
-    """A kernel of one block that multiplies tiles in shared memory, and does with the sums all that fragments can do.
+    """A kernel of one block that multiplies tiles in shared memory, and moves the sums wherever fragments can go.
 
-    Its arguments: a, b, c, which is added to, the sums of rows, the greatest of columns, and the result.
+    Its arguments: a, b, c, which is added to, and the result.
     """
     made = case.plan
     left, right = made.operands
@@ -101,15 +101,13 @@ def tile_kernel(case: Case) -> str:
              ((left, "x"), (right, "y"))]  # fmt: skip
     return f"""#include "mma.h"
 using namespace tk;
-struct Sum {{ TK_METHOD {out} operator()({out} a, {out} b) const {{ return a + b; }} }};
-struct Max {{ TK_METHOD {out} operator()({out} a, {out} b) const {{ return a > b ? a : b; }} }};
 TK_API void __launch_bounds__({made.threads}) run(const {case.a.short}* a, const {case.b.short}* b,
-    const Array<{out}, 2>* c, {out}* sums, {out}* most, const Array<{out}, 3>* result)
+    const Array<{out}, 2>* c, const Array<{out}, 3>* result)
 {{
     typedef {made.warps.layout} L;
     __shared__ __align__(128) {case.a.short} x[{m * k}];
     __shared__ __align__(128) {case.b.short} y[{n * k}];
-    __shared__ {out} z[{m * n}], scratch_1[reduce_scratch<L, 1>], scratch_0[reduce_scratch<L, 0>];
+    __shared__ {out} z[{m * n}];
     const BlockTeam<{made.threads}> team;
     const int rank = team.rank();
     for (int e = rank; e < {m * k}; e += {made.threads}) x[e] = a[e];
@@ -118,8 +116,6 @@ TK_API void __launch_bounds__({made.threads}) run(const {case.a.short}* a, const
     {made.kind}::Sum r[L::registers], again[L::registers];
     load_fragment<L, 0, 1>(rank, r, *c, {{-1, 0}});
     multiply<{made.kind}, L, {made.depth}>(rank, r, {left}{tiles[0]}, {right}{tiles[1]});
-    reduce_fragment<L, 1>(team, r, sums, scratch_1, Sum());
-    reduce_fragment<L, 0>(team, r, most, scratch_0, Max());
     write_fragment<L, 1, {m}>(rank, r, z);
     team.sync();
     read_fragment<L, 1, {m}>(rank, again, z);

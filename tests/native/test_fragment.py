@@ -1,4 +1,4 @@
-"""Tiles in registers as products leave them: added to, reduced, moved to memory and back, stored."""
+"""Tiles in registers as products leave them: added to, moved to memory and back, stored."""
 
 from __future__ import annotations
 
@@ -50,14 +50,12 @@ def test_sums_can_be_used_where_they_are(case: Case) -> None:
     a, at_a = values(rng, (m, k), case.a, case.order[0])
     b, at_b = values(rng, (k, n), case.b, case.order[1])
     c = rng.integers(-8, 9, (m + 3, n - 1 if n > 1 else 1)).astype(out)  # its first row is the tile's second
-    sums, most = np.full(m, np.nan, out), np.full(n, np.nan, out)
     result = np.full((n, 2, max(m - 2, 1)), np.nan, out)
     run = CudaLibrary(tile_kernel(case))["run"]
-    run(at_a, at_b, Described(c), sums, most, Described(result), threads=case.plan.threads)
+    run(at_a, at_b, Described(c), Described(result), threads=case.plan.threads)
     want = np.zeros((m, n))
     want[1:, : c.shape[1]] = c[: m - 1, :]
     want += a.astype("f8") @ b.astype("f8")
-    assert np.array_equal(sums, want.sum(1)) and np.array_equal(most, want.max(0))
     assert np.isnan(result[:, 0]).all()
     if m > 2:  # the tile's first two rows lie outside
         assert np.array_equal(result[:, 1], want[2:].T)

@@ -111,13 +111,12 @@ def _grid(problem: Problem, tile: Tile) -> tuple[tuple[int, ...], int]:
 def _ours(problem: Problem, data: Data, backend: str, tile: Tile) -> Entry:
     kind, out = KINDS[problem.kind], data.empty()
     make = kernels.product_loop if problem.count == 1 else kernels.product_batch
-    kernel = make(tk, kind.dtype, kind.total, tile, kind.precision)
+    kernel = make(kind.dtype, kind.total, tile, kind.precision, backend)  # an option of its own holds in every launch
     grid, steps = _grid(problem, tile)
-    with tk.config.scoped(gemm=backend):
-        begin = time.perf_counter()
-        given: dict[str, Any] = {"inputs": [data.a, data.b, steps], "outputs": [out], "block_dim": BATCH_THREADS}
-        command: Any = tk.launch_tiled(kernel, dim=grid, device="cuda:0", record_cmd=True, **given)
-        return _started(f"tilekit {backend}", _named(tile), command.launch, out, data.torch, begin)
+    begin = time.perf_counter()
+    given: dict[str, Any] = {"inputs": [data.a, data.b, steps], "outputs": [out], "block_dim": BATCH_THREADS}
+    command: Any = tk.launch_tiled(kernel, dim=grid, device="cuda:0", record_cmd=True, **given)
+    return _started(f"tilekit {backend}", _named(tile), command.launch, out, data.torch, begin)
 
 
 def _cublas(problem: Problem, data: Data) -> Entry:

@@ -23,8 +23,6 @@ class Kind:
     tiles: tuple[Tile, ...]
     warp: tuple[Tile, int]
     """The tile and threads that are fastest in Warp, which compiles each for most of a minute."""
-    batched: bool = False
-    """Whether batches are measured."""
     bound: float = 1e-4
     """The largest error, relative to the largest element, of a right result."""
 
@@ -36,12 +34,12 @@ class Kind:
 
 LARGE, MIDDLE, SMALL = (128, 256, 32), (128, 128, 32), (64, 64, 32)
 KINDS = {
-    "fp16": Kind(tk.float16, "default", (LARGE, MIDDLE, SMALL), ((128, 128, 64), 256), True, 1e-2),
-    "bf16": Kind(tk.bfloat16, "default", (LARGE, MIDDLE, SMALL), ((128, 128, 64), 256), False, 5e-2),
-    "tf32": Kind(tk.float32, "tf32", (LARGE, MIDDLE, SMALL), ((64, 64, 64), 128), False, 1e-2),
+    "fp16": Kind(tk.float16, "default", (LARGE, MIDDLE, SMALL), ((128, 128, 64), 256), 1e-2),
+    "bf16": Kind(tk.bfloat16, "default", (LARGE, MIDDLE, SMALL), ((128, 128, 64), 256), 5e-2),
+    "tf32": Kind(tk.float32, "tf32", (LARGE, MIDDLE, SMALL), ((64, 64, 64), 128), 1e-2),
     "tf32x3": Kind(tk.float32, "tf32x3", (MIDDLE, SMALL), ((64, 64, 32), 128)),
-    "fp32": Kind(tk.float32, "default", (MIDDLE, SMALL), ((64, 64, 32), 128), True),
-    "fp64": Kind(tk.float64, "default", (MIDDLE, SMALL), ((64, 64, 32), 128), False, 1e-12),
+    "fp32": Kind(tk.float32, "default", (MIDDLE, SMALL), ((64, 64, 32), 128)),
+    "fp64": Kind(tk.float64, "default", (MIDDLE, SMALL), ((64, 64, 32), 128), 1e-12),
 }
 
 
@@ -82,5 +80,4 @@ def problems(kinds: Sequence[str], sizes: Sequence[int], batches: Sequence[int])
     """
     for kind in kinds:
         yield from (Problem(kind, size) for size in sizes)
-        if KINDS[kind].batched:
-            yield from (Problem(kind, size, BATCHES[size]) for size in batches)
+        yield from (Problem(kind, size, BATCHES[size]) for size in batches)

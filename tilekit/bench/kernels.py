@@ -1,8 +1,11 @@
-"""One source for two languages: the kernels of the benchmarks, as tilekit's and as Warp's."""
+"""The kernels of the benchmarks, as tilekit's and as Warp's: one source for both where one will do."""
 
 # No `from __future__ import annotations`: Warp would look for the names in its annotations among the globals.
 
 from typing import Any
+
+import tilekit as tk
+from tilekit.bench.gemm_problems import Tile
 
 
 def gemm(language: Any, dtype: Any, tile: tuple[int, int, int]) -> Any:
@@ -40,45 +43,45 @@ def copy(language: Any) -> Any:
     return copy
 
 
-def product_loop(language: Any, dtype: Any, total: Any, tile: tuple[int, int, int], precision: str = "default") -> Any:
-    """``c = a @ b`` with sums of another dtype, rounded once where they are stored."""
+def product_loop(dtype: Any, total: Any, tile: Tile, precision: str = "default", gemm: str | None = None) -> Any:
+    """``c = a @ b`` with sums of another dtype, rounded once where they are stored; ``gemm`` is its own option."""
     m, n, k = tile
 
-    @language.kernel(enable_backward=False)
+    @tk.kernel(enable_backward=False, module_options={"gemm": gemm})
     def product(
-        a: language.array2d(dtype=dtype),  # type: ignore[valid-type]
-        b: language.array2d(dtype=dtype),  # type: ignore[valid-type]
+        a: tk.array2d(dtype=dtype),  # type: ignore[valid-type]
+        b: tk.array2d(dtype=dtype),  # type: ignore[valid-type]
         steps: int,
-        c: language.array2d(dtype=dtype),  # type: ignore[valid-type]
+        c: tk.array2d(dtype=dtype),  # type: ignore[valid-type]
     ):
-        i, j = language.tid()
-        acc = language.tile_zeros(shape=(m, n), dtype=total)
+        i, j = tk.tid()
+        acc = tk.tile_zeros(shape=(m, n), dtype=total)
         for step in range(steps):
-            x = language.tile_load(a, shape=(m, k), offset=(i * m, step * k))
-            y = language.tile_load(b, shape=(k, n), offset=(step * k, j * n))
-            language.tile_matmul(x, y, acc, precision=precision)
-        language.tile_store(c, language.tile_astype(acc, dtype), offset=(i * m, j * n))
+            x = tk.tile_load(a, shape=(m, k), offset=(i * m, step * k))
+            y = tk.tile_load(b, shape=(k, n), offset=(step * k, j * n))
+            tk.tile_matmul(x, y, acc, precision=precision)
+        tk.tile_store(c, tk.tile_astype(acc, dtype), offset=(i * m, j * n))
 
     return product
 
 
-def product_batch(language: Any, dtype: Any, total: Any, tile: tuple[int, int, int], precision: str = "default") -> Any:
+def product_batch(dtype: Any, total: Any, tile: Tile, precision: str = "default", gemm: str | None = None) -> Any:
     """Products of square matrices that lie one below the other, one a block; ``steps`` is one."""
     m, n, k = tile
 
-    @language.kernel(enable_backward=False)
+    @tk.kernel(enable_backward=False, module_options={"gemm": gemm})
     def product(
-        a: language.array2d(dtype=dtype),  # type: ignore[valid-type]
-        b: language.array2d(dtype=dtype),  # type: ignore[valid-type]
+        a: tk.array2d(dtype=dtype),  # type: ignore[valid-type]
+        b: tk.array2d(dtype=dtype),  # type: ignore[valid-type]
         steps: int,
-        c: language.array2d(dtype=dtype),  # type: ignore[valid-type]
+        c: tk.array2d(dtype=dtype),  # type: ignore[valid-type]
     ):
-        i = language.tid()
-        acc = language.tile_zeros(shape=(m, n), dtype=total)
-        x = language.tile_load(a, shape=(m, k), offset=(i * m, 0))
-        y = language.tile_load(b, shape=(k, n), offset=(i * k, 0))
-        language.tile_matmul(x, y, acc, precision=precision)
-        language.tile_store(c, language.tile_astype(acc, dtype), offset=(i * m, 0))
+        i = tk.tid()
+        acc = tk.tile_zeros(shape=(m, n), dtype=total)
+        x = tk.tile_load(a, shape=(m, k), offset=(i * m, 0))
+        y = tk.tile_load(b, shape=(k, n), offset=(i * k, 0))
+        tk.tile_matmul(x, y, acc, precision=precision)
+        tk.tile_store(c, tk.tile_astype(acc, dtype), offset=(i * m, 0))
 
     return product
 

@@ -49,9 +49,9 @@ def tile_matmul(
             float32 is computed with a ``PrecisionWarning``.
 
     Returns:
-        None, or a new tile of shape ``(m, n)`` and ``a``'s dtype. Each element is the sum over ``k`` in order, by fused
-        multiply-adds in float32, or in float64 where one of the tiles is float64; it is rounded once to the result's
-        dtype.
+        None, or a new tile of shape ``(m, n)`` and ``a``'s dtype. Each element is a sum in float32, or in float64 where
+        one of the tiles is float64, rounded once to the result's dtype. Where no tensor cores multiply, its terms are
+        added in order of ``k`` by fused multiply-adds.
 
     Raises:
         KernelTypeError: a tile is not floating, ``out`` is bfloat16, or another precision meets tiles that are

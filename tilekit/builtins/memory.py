@@ -182,7 +182,7 @@ def _store_emit(cx: Any, a: str, t: Any, offset: tuple[str, ...], types: Any) ->
         held = t.layout
         if isinstance(held, Fragment):
             axis = cx.packed_axis("a", "offset")
-            columns = axis == 0 and held.is_grid
+            columns = axis == 0 and held.warps is not None
             call = "store_columns<{}, 0, 1>" if columns else f"store_fragment<{{}}, 0, 1, {str(axis == 1).lower()}>"
             to = f"{a}, at, tk::Rounded<{t.element}>()"
             cx.line(f"tk::{call.format(held.cpp)}(team.rank(), {t.pointer}, {to});")

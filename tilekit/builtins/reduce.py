@@ -16,6 +16,7 @@ import numpy as np
 
 from tilekit.builtins.assign import tile_astype
 from tilekit.builtins.view_shapes import tile_broadcast, tile_reshape
+from tilekit.codegen.layout import REDUCED_LANES, Fragment
 from tilekit.errors import KernelIndexError, KernelTypeError
 from tilekit.ir.builtin import Builtin, builtin
 from tilekit.ir.handles import Tile
@@ -23,7 +24,7 @@ from tilekit.ir.operands import describe
 from tilekit.ir.types import DType, TileType, float32
 
 GROUP = "Tile reductions"
-LANES = 32
+LANES = REDUCED_LANES
 Combine = Callable[[Any, Any], Any]
 
 
@@ -87,7 +88,7 @@ def _reduction(functor: str, combine: Combine) -> Callable[..., Builtin]:
     """Declare a reduction that ``native/reduce.h`` computes with a functor."""
 
     def declare(signature: Callable[..., Any]) -> Builtin:
-        found = builtin(group=GROUP, cooperative=True)(signature)
+        found = builtin(group=GROUP, cooperative=True, along="axis")(signature)
         name = found.name
 
         @found.result
@@ -105,7 +106,8 @@ def _reduction(functor: str, combine: Combine) -> Callable[..., Builtin]:
         @found.emit
         def _emit(cx: Any, results: Any, a: Any, axis: Any) -> None:
             wide = f"tk::accumulator_t<{a.element}>" if functor == "Sum" else a.element
-            _emit_native(cx, cx.tile(results[0]), a, axis_in(a.type, axis, name), wide, functor)
+            emit: Callable[..., None] = _emit_fragment if isinstance(a.layout, Fragment) else _emit_native
+            emit(cx, cx.tile(results[0]), a, axis_in(a.type, axis, name), wide, functor)
 
         return found
 
@@ -127,6 +129,14 @@ def _emit_native(cx: Any, target: Any, a: Any, axis: int | None, wide: str, func
         cx.line(f"const tk::i64 rest[] = {{{', '.join(map(str, (*rest[:axis], 0, *rest[axis:])))}}};")
         call = f"tk::reduce_axis<{axis}, {a.element}, {wide}, {a.element}, tk::{functor}, {dims}>"
         cx.line(f"{call}(team, {target.pointer}, rest, {a.pointer}, steps, tk::{functor}{{}});")
+
+
+def _emit_fragment(cx: Any, target: Any, a: Any, axis: int, wide: str, functor: str) -> None:
+    """Of a tile in the registers that a product left it in."""
+    values = a.layout.exchanged(axis)
+    memory = cx.exchange(values * max(a.type.dtype.itemsize, 4)) if values else "nullptr"
+    call = f"tk::reduce_fragment<{a.layout.cpp}, {axis}, {wide}>"
+    cx.line(f"{call}(team, {target.pointer}, {target.strides[0]}, {a.pointer}, ({wide}*){memory}, tk::{functor}{{}});")
 
 
 @_reduction("Sum", np.add)

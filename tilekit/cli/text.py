@@ -8,6 +8,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TextIO
 
 GAP = "  "
@@ -107,5 +108,6 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """A warning as one line on stderr, in place of Python's own two."""
-    print(f"tilekit: {category.__name__}: {message}", file=file or sys.stderr)
+    """A warning as one line on stderr, in place of Python's own two; with its place, where that is in a user's file."""
+    place = f"{filename}:{lineno}: " if filename != sys.argv[0] and Path(filename).is_file() else ""
+    print(f"tilekit: {place}{category.__name__}: {message}", file=file or sys.stderr)

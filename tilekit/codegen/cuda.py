@@ -36,7 +36,7 @@ def emit_cuda(fn: Function, storage: Storage, target: Target) -> tuple[str, list
     if emitter.kept is not None:
         head, tail = _head_of_points(fn, target, emitter.kept), _tail_of_points(fn, target, emitter.kept, together)
     else:
-        head, tail = _head(fn, target), _tail(fn, target, runs_points(fn, target))
+        head, tail = _head(fn, target, emitter.exchanged), _tail(fn, target, runs_points(fn, target))
     units = [f"TK_GEMM_UNIT({unit.name})  // {unit}\n" for unit in units_of(fn)]
     return whole(fn.name, "\n".join([*units, head, *emitter.lines, tail])), emitter.sites, emitter.arena
 
@@ -82,14 +82,15 @@ def _gathers(op: object) -> bool:
     return op.builtin.carries and not op.builtin.by_element  # type: ignore[attr-defined]
 
 
-def _head(fn: Function, target: Target) -> str:
+def _head(fn: Function, target: Target, exchanged: int) -> str:
     coordinates = ", ".join(f"tk::i32 c{axis}" for axis in range(target.ndim))
+    memory = f"    __shared__ __align__(16) char exchange[{exchanged}];\n" if exchanged else ""
     names = ("p", "launch", "block", "arena", "error", "team", *(f"c{axis}" for axis in range(target.ndim)))
     return (
         f"{_structs(fn)}"
         f"TK_FN bool run_block(const Params& p, const tk::Launch& launch, tk::i64 block, {coordinates}, char* arena,\n"
         "    tk::Error* error)\n{\n"
-        f"    {_team(target)};\n"
+        f"    {_team(target)};\n{memory}"
         f"    {' '.join(f'(void){name};' for name in names)}"
     )
 

@@ -46,6 +46,8 @@ class CudaEmitter(Emitter):
         self._bases = {op.results[0]: next(op.inputs()) for op in walk(fn.body) if op.builtin.view}
         self._defined = definitions(fn.body)
         self._deferred = deferred_loads(fn, storage)
+        self.exchanged = 0
+        """Bytes of shared memory that warps need at most to exchange what they reduce."""
         self._spelled = 0
         """Repeats of instructions that are written out."""
         self._runs: dict[str, str] = {}
@@ -244,6 +246,11 @@ class CudaEmitter(Emitter):
     def shared(self, dtype: str, name: str, count: str) -> None:
         self.line(f"__shared__ {dtype} {name}[{count}];")
 
+    def exchange(self, size: int) -> str:
+        """Shared memory for a moment, of at least so many bytes; who has used it waits for the block afterwards."""
+        self.exchanged = max(self.exchanged, size)
+        return "exchange"
+
     def add_to(self, element: str, value: str) -> None:
         if self.alone:
             self.line(f"tk::atomic_add(&{element}, {value});")
@@ -297,7 +304,8 @@ class CudaEmitter(Emitter):
         """Loops over a thread's registers of a fragment that hold elements."""
         i, row, col = self.fresh("i"), self.fresh("row"), self.fresh("col")
         held = f"if (tk::is_held<{layout.cpp}>(team.rank(), {i}))"
-        runs = {tile.plane: tile.element for tile in self._tiles() if layout.is_grid and tile.plane in self._runs}
+        read = self._tiles() if layout.warps is not None else ()
+        runs = {tile.plane: tile.element for tile in read if tile.plane in self._runs}
         with self._each_register(layout, i, runs) as loaded, self.braces(held):
             for name, what in ((row, "row"), (col, "col")):
                 self.line(f"[[maybe_unused]] const int {name} = {layout.cpp}::{what}(team.rank(), {i});")

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MOST_KEPT = 8
+"""Lanes of a warp at most that hold different rows, or different columns, of a product's tile."""
+REDUCED_LANES = 32
+"""Elements from which a reduction begins: it combines every 32nd with the first of them."""
+
 
 @dataclass(frozen=True)
 class Blocked:
@@ -43,16 +48,19 @@ class Fragment:
     threads: int
     registers: int | str
     """Elements that a thread holds; a C++ constant where only the compiler knows."""
+    warps: tuple[int, int] | None = None
+    """How many there are down the rows and along the columns, where a thread holds the same columns of each row;
+    None where only the compiler knows."""
 
     @property
     def alignment(self) -> str:
         """What comes before the declaration of the registers."""
         return "" if isinstance(self.registers, int) else "alignas(16) "
 
-    @property
-    def is_grid(self) -> bool:
-        """Whether a thread holds the same columns of each of its rows, known where code is emitted."""
-        return isinstance(self.registers, int)
+    def exchanged(self, axis: int) -> int:
+        """Values at most that the warps exchange in a reduction, as ``native/fragment_reduce.h`` says."""
+        assert self.warps is not None
+        return 0 if self.warps[axis] == 1 else 2 * REDUCED_LANES * MOST_KEPT * self.warps[1 - axis]
 
 
 Layout = Blocked | Fragment

@@ -66,6 +66,8 @@ class Properties:
     not dealt to threads alike, so that they lie in memory."""
     in_memory: tuple[str, ...] = ()
     """Of such an op, the operands whose elements all threads read, so that they lie in memory."""
+    along: str = ""
+    """The attribute with the axis of a reduction of the first operand, which threads may hold as a product left it."""
     scratch: bool = False
     """The last result is memory that the op needs while it runs."""
     uninitialized: bool = False

@@ -11,7 +11,7 @@ namespace tk {
 // the others, and what lies outside the array, become zero. Rows of the operand run along the array's axis ColAxis.
 // Packed says of the array: its elements lie side by side along that axis, its address and other strides are multiples
 // of 16 bytes, and so is the offset along that axis, in every step. Then 16 bytes are copied at once, else elements.
-// Round says that f32 elements are rounded to tf32 on the way, through registers.
+// Round says that f32 elements are rounded to tf32 once they are there.
 template <class Op, int X, int K, int Threads, bool Packed, bool Round = false> struct Feed {
     typedef typename Op::Element T;
     static constexpr int unit = Packed ? 16 / (int)sizeof(T) : 1, per_row = Op::cols / unit, units = Op::rows * per_row;
@@ -20,7 +20,7 @@ template <class Op, int X, int K, int Threads, bool Packed, bool Round = false> 
     static constexpr bool regular = Threads % per_row == 0;
     static constexpr int below = regular ? Threads / per_row : 0;
     // Whether a step may be copied without a look at each unit: all of the operand is the product's, as it is.
-    static constexpr bool uniform = Packed && !Round && regular && units % Threads == 0 && Op::X == X && Op::K == K;
+    static constexpr bool uniform = Packed && regular && units % Threads == 0 && Op::X == X && Op::K == K;
 
     // The address of the window's element (0, 0) in the step that is copied next, or of the thread's first unit if
     // regular packs are copied; it may wrap on the way.
@@ -87,6 +87,25 @@ template <class Op, int X, int K, int Threads, bool Packed, bool Round = false> 
         }
         from += (u64)advance;
     }
+    // Rounds what this thread has copied to an operand; its copies have arrived, those of others need not have.
+    TK_METHOD void round(int rank, u32 memory) const
+    {
+        if constexpr (Round) {
+            TK_UNROLL_BY((Packed ? rounds : 4))
+            for (int i = 0; i < rounds; ++i) {
+                if (units % Threads && i * Threads + rank >= units) break;
+                const u32 at = memory + place(rank, i);
+                f32 x[unit];
+                if constexpr (Packed) read_shared(at, x[0], x[1], x[2], x[3]);
+                else x[0] = read_shared(at, f32());
+                u32 y[unit];
+                TK_UNROLL
+                for (int j = 0; j < unit; ++j) y[j] = round_tf32(bit_cast<u32>(x[j]));
+                if constexpr (Packed) write_shared(at, y[0], y[1], y[2], y[3]);
+                else write_shared(at, y[0]);
+            }
+        }
+    }
 
 private:
     static TK_METHOD int row_of(int rank, int i)
@@ -106,24 +125,9 @@ private:
             const int row = row_of(rank, i), col = col_of(rank, i), more = cols.hi - col;
             const int count = more < 0 || col < cols.lo || !is_inside(rows, row) ? 0 : more < unit ? more : unit;
             if constexpr (!regular) at = from + (u64)row * (u64)row_step + (u64)(col * (int)sizeof(T));
-            if constexpr (Round) copy_rounded(memory + place(rank, i), at, count);
-            else copy_async<16>(memory + place(rank, i), at, count * (int)sizeof(T));
+            copy_async<16>(memory + place(rank, i), at, count * (int)sizeof(T));
             at += (u64)((i64)below * row_step);
         }
-    }
-    // `count` elements, and zeros up to a unit.
-    static TK_METHOD void copy_rounded(u32 to, u64 from, int count)
-    {
-        u32 x[unit] = {};
-        if (count == unit) {
-            const Pack<16> read = *global_pointer<const Pack<16>>(from);  // at once; else it is read byte by byte
-            unpack(x, read);
-        } else {
-            TK_UNROLL
-            for (int i = 0; i < unit - 1; ++i)
-                if (i < count) x[i] = *global_pointer<const u32>(from + (u64)(4 * i));
-        }
-        write_shared(to, round_tf32(x[0]), round_tf32(x[1]), round_tf32(x[2]), round_tf32(x[3]));
     }
     // Where a thread's unit number i goes; how far that is from its first one, all threads may have in common.
     static TK_METHOD u32 place(int rank, int i)
@@ -142,8 +146,7 @@ private:
             const bool ok = is_inside(rows, row) && is_inside(cols, col);
             const u64 at = from + (u64)row * (u64)row_step + (u64)col * (u64)col_step;
             const u32 to = memory + (u32)Op::offset(row, col);
-            if constexpr (Round) write_shared(to, ok ? round_tf32(*global_pointer<const u32>(at)) : 0u);
-            else if constexpr (sizeof(T) == 2) write_shared(to, ok ? *global_pointer<const u16>(at) : (u16)0);
+            if constexpr (sizeof(T) == 2) write_shared(to, ok ? *global_pointer<const u16>(at) : (u16)0);
             else copy_async<(int)sizeof(T)>(to, at, ok ? (int)sizeof(T) : 0);
         }
     }

@@ -1,9 +1,6 @@
-// Tiles that lie in the registers of a block's threads as products leave them: which element a register holds, and moving
-// such tiles to arrays, to tiles in memory, and reducing them along an axis.
-//
-// A layout L of a tile of M x N elements says: register i of the thread of rank r holds element (L::row(r, i),
-// L::col(r, i)); those at or beyond M or N are of no tile and hold anything. Elementwise code is a loop over i with
-// these coordinates; all it needs of a fragment is an array of L::registers values in each of L::threads threads.
+// Tiles that lie in the registers of a block's threads as products leave them (layouts.h): moving them to and from arrays
+// and tiles in memory. Elementwise code is a loop over the registers with their coordinates; all it needs of a fragment is
+// an array of L::registers values in each of L::threads threads.
 #ifndef TILEKIT_NATIVE_FRAGMENT_H
 #define TILEKIT_NATIVE_FRAGMENT_H
 #include "cast.h"
@@ -194,52 +191,6 @@ template <class L, int Stride0, int Stride1, class T, class S> TK_FN void read_f
     TK_UNROLL
     for (int i = 0; i < L::registers; ++i)
         r[i] = is_held<L>(rank, i) ? cast<S>((T)tile[L::row(rank, i) * Stride0 + L::col(rank, i) * Stride1]) : S{};
-}
-
-// out[row] = the reduction of each row by op (Axis 1), or out[col] that of each column (Axis 0), in an order that the
-// layout alone decides. `scratch` are reduce_scratch<L, Axis> values in shared memory; all threads must pass here, and
-// none sees `out`, also in shared memory, before it has met the others.
-template <class L, int Axis> constexpr int reduce_scratch = Axis == 1 ? L::WarpsN * L::rows : L::WarpsM * L::cols;
-template <class L, int Axis, class TM, class S, class F>
-TK_FN void reduce_fragment(TM team, const S* r, S* out, S* scratch, const F& op)
-{
-    constexpr int kept = Axis == 1 ? L::thread_rows : L::thread_cols, gone = Axis == 1 ? L::thread_cols : L::thread_rows;
-    constexpr int warps = Axis == 1 ? L::WarpsN : L::WarpsM, extent = Axis == 1 ? L::rows : L::cols;
-    constexpr int first = Axis == 1 ? 1 : L::row_lanes, end = Axis == 1 ? L::row_lanes : 32;
-    const int rank = team.rank(), warp = Axis == 1 ? rank / 32 / L::WarpsM : rank / 32 % L::WarpsM;
-    const int lane = Axis == 1 ? rank % L::row_lanes : rank % 32 / L::row_lanes;
-    TK_UNROLL
-    for (int x = 0; x < kept; ++x) {
-        S sum{};
-        bool some = false;
-        TK_UNROLL
-        for (int y = 0; y < gone; ++y) {
-            const int i = Axis == 1 ? L::number(x, y) : L::number(y, x);
-            if (!(Axis == 1 ? L::cols == L::N || L::col(rank, i) < L::N : L::rows == L::M || L::row(rank, i) < L::M)) continue;
-            sum = some ? op(sum, r[i]) : r[i];
-            some = true;
-        }
-        TK_UNROLL
-        for (int d = first; d < end; d *= 2) {
-            const S other = other_lane(sum, d);
-            const bool held = __shfl_xor_sync(~0u, (int)some, d) != 0;
-            // The lower lane's part first, in both, so that both hold the same.
-            const bool low = (rank & d) == 0;
-            const S both = low ? op(sum, other) : op(other, sum);
-            sum = some && held ? both : some ? sum : other;
-            some = some || held;
-        }
-        const int i = Axis == 1 ? L::number(x, 0) : L::number(0, x);
-        if (lane == 0) scratch[warp * extent + (Axis == 1 ? L::row(rank, i) : L::col(rank, i))] = sum;
-    }
-    team.sync();
-    // Only the first warps are sure to hold elements.
-    constexpr int used = ceil_div(Axis == 1 ? L::N : L::M, (Axis == 1 ? L::cols : L::rows) / warps);
-    for (int e = rank; e < (Axis == 1 ? L::M : L::N); e += team.size()) {
-        S sum = scratch[e];
-        for (int w = 1; w < used; ++w) sum = op(sum, scratch[w * extent + e]);
-        out[e] = sum;
-    }
 }
 
 }  // namespace tk

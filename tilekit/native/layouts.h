@@ -17,8 +17,8 @@ template <int M_, int N_, int WarpsM_, int WarpsN_> struct MmaLayout {
     static constexpr int atoms_m = ceil_div(M, 16 * WarpsM), atoms_n = ceil_div(N, 8 * WarpsN);
     static constexpr int rows = 16 * atoms_m * WarpsM, cols = 8 * atoms_n * WarpsN;
     static constexpr int registers = 4 * atoms_m * atoms_n;
-    // Registers that hold neighbours of a row; distinct rows and columns of a thread; lanes of one row.
-    static constexpr int run = 2, thread_rows = 2 * atoms_m, thread_cols = 2 * atoms_n, row_lanes = 4;
+    // Registers that hold neighbours of a row, and of a column; distinct rows and columns of a thread; lanes of one row.
+    static constexpr int run = 2, down_run = 1, thread_rows = 2 * atoms_m, thread_cols = 2 * atoms_n, row_lanes = 4;
     static TK_METHOD int first_row(int rank) { return rank / 32 % WarpsM * (16 * atoms_m); }
     static TK_METHOD int first_col(int rank) { return rank / 32 / WarpsM * (8 * atoms_n); }
     static TK_METHOD constexpr int number(int r, int c)
@@ -42,7 +42,7 @@ template <int M_, int N_, int WarpsM_, int WarpsN_, int TM_, int TN_, int LanesM
     static constexpr int TM = TM_, TN = TN_, LanesM = LanesM_, LanesN = 32 / LanesM;
     static constexpr int rows = WarpsM * LanesM * TM, cols = WarpsN * LanesN * TN, registers = TM * TN;
     static_assert(TM % 4 == 0 && TN % 4 == 0 && rows >= M && cols >= N, "threads must hold groups that cover the tile");
-    static constexpr int run = 4, thread_rows = TM, thread_cols = TN, row_lanes = LanesN;
+    static constexpr int run = 4, down_run = 4, thread_rows = TM, thread_cols = TN, row_lanes = LanesN;
     static TK_METHOD int first_row(int rank)
     {
         return rank / 32 % WarpsM * (LanesM * TM) + rank % 32 / LanesN * 4;

@@ -43,9 +43,11 @@ template <int Stages, class FA, class FB, class OpA, class OpB> struct Ring {
         in = in + stage == Stages * stage ? 0 : in + stage;
     }
     // Waits until the next step's factors are there, for all threads.
-    template <int Ahead, class TM> TK_METHOD void wait(TM team) const
+    template <int Ahead, class TM> TK_METHOD void wait(int rank, TM team) const
     {
         copies_left<Ahead>();
+        a.round(rank, memory + out);
+        b.round(rank, memory + out + OpA::bytes);
         team.sync();
     }
     TK_METHOD void step() { out = out + stage == Stages * stage ? 0 : out + stage; }
@@ -73,7 +75,7 @@ TK_FN void step_ahead(TM team, typename Kind::Sum* sums, R& ring, Factors<Kind, 
     for (int s = 0; s < steps; ++s) {
         if (s == steps - 1) {
             ring.step();
-            ring.template wait<R::ahead>(team);
+            ring.template wait<R::ahead>(rank, team);
         }
         Factors<Kind, L> next;
         next.load(ring.now_a(), ring.now_b(), (s + 1) % steps * Kind::k, rank);
@@ -103,7 +105,7 @@ TK_FN void multiply_ring(TM team, typename Kind::Sum* sums, void* memory, const 
     for (int s = 0; s < Stages - 1; ++s) ring.template copy<K>(rank);
     if constexpr (Ahead) {
         Factors<Kind, L> now;
-        ring.template wait<R::ahead>(team);
+        ring.template wait<R::ahead>(rank, team);
         now.load(ring.now_a(), ring.now_b(), 0, rank);
         for (int s = 0; s < steps; ++s) step_ahead<Kind, L, K>(team, sums, ring, now, rank);
     } else {
@@ -111,10 +113,10 @@ TK_FN void multiply_ring(TM team, typename Kind::Sum* sums, void* memory, const 
             if constexpr (Stages == 1) {
                 if (s) team.sync();
                 ring.template copy<K>(rank);
-                ring.template wait<0>(team);
+                ring.template wait<0>(rank, team);
                 multiply<Kind, L, OpA::K>(rank, sums, ring.now_a(), ring.now_b());
             } else {
-                ring.template wait<R::ahead>(team);
+                ring.template wait<R::ahead>(rank, team);
                 multiply<Kind, L, OpA::K>(rank, sums, ring.now_a(), ring.now_b(), CopyNext<R, K>{ring, rank});
             }
             ring.step();

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tilekit.codegen.layout import Blocked, Layout
+from tilekit.codegen.layout import Blocked, Fragment, Layout
 from tilekit.codegen.target import Target
 from tilekit.ir.core import Function, Op, Value, leaves, walk
 from tilekit.ir.types import ArrayType, TileType
@@ -26,9 +26,12 @@ def assign_layouts(fn: Function, target: Target) -> Mapping[Value, Layout]:
     fragments = _fragments(ops)
     layouts: dict[Value, Layout | None] = {}
     for op in ops:
-        for value in _tiles(op):
+        for value in tiles_of(op):
             type = value.type
             assert isinstance(type, TileType)
+            if op.builtin.along and value is next(op.inputs()) and _reduces(op, fragments.get(value)):
+                layouts.setdefault(value, fragments[value])
+                continue
             if not (op.builtin.by_element and type.shape) or value in _in_memory(op):
                 layouts[value] = None
                 continue
@@ -47,7 +50,8 @@ def assign_layouts(fn: Function, target: Target) -> Mapping[Value, Layout]:
     return {value: layout for value, layout in layouts.items() if layout is not None}
 
 
-def _tiles(op: Op) -> Iterator[Value]:
+def tiles_of(op: Op) -> Iterator[Value]:
+    """The tiles that an op reads or makes, those of its blocks' parameters included."""
     values = (*op.inputs(), *op.results, *(param for block in op.blocks for param in block.params))
     yield from (value for value in values if isinstance(value.type, TileType))
 
@@ -55,6 +59,11 @@ def _tiles(op: Op) -> Iterator[Value]:
 def _in_memory(op: Op) -> tuple[Value, ...]:
     read = (value for name in op.builtin.in_memory for value in leaves(op.operands[name]))
     return (*read, *(op.results[-1:] if op.builtin.scratch else ()))
+
+
+def _reduces(op: Op, layout: Layout | None) -> bool:
+    """Whether threads reduce a tile along an axis where they hold it."""
+    return op.attrs[op.builtin.along] is not None and isinstance(layout, Fragment) and layout.warps is not None
 
 
 def _keeps_runs(op: Op, layout: Layout | None) -> bool:
@@ -99,7 +108,7 @@ def _together(op: Op) -> Iterator[tuple[Value, Value]]:
                 tiles = [v for v in group if isinstance(v, Value) and isinstance(v.type, TileType)]
                 yield from ((tiles[0], tile) for tile in tiles)
     elif op.builtin.by_element:
-        tiles = [value for value in _tiles(op) if value not in _in_memory(op)]
+        tiles = [value for value in tiles_of(op) if value not in _in_memory(op)]
         yield from ((tiles[0], tile) for tile in tiles)
 
 

@@ -54,7 +54,9 @@ def check(found: Compiled, opcode: str) -> None:
     assert sum(op.startswith(opcode) for op in loop) >= 4
     assert not {"STL", "LDL"} & counted(ops).keys()
     assert "CALL" not in counted(loop)  # a division of the block's number before it calls
-    in_ring = found.plans[0].ring is not None and found.plans[0].unit.precision != "TF32"  # which is rounded on the way
+    in_ring = (
+        found.plans[0].ring is not None and found.plans[0].unit.precision != "TF32"
+    )  # which is rounded in the ring
     assert not in_ring or "STS" not in counted(ops)
 
 

@@ -8,6 +8,7 @@ python -m tilekit bench gemm --kinds fp16 --peers cublas --budget 60 --json gemm
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 
@@ -42,13 +43,17 @@ def _gemm(arguments: argparse.Namespace) -> int:
     for name, given, allowed in known:
         for item in given or ():
             if item not in allowed:
-                print(f"unknown {name} {item!r}; there are {', '.join(map(str, allowed))}")
+                print(f"tilekit: unknown {name} {item!r}; there are {', '.join(map(str, allowed))}", file=sys.stderr)
                 return 2
     asked = ("kinds", "sizes", "batches", "backends", "peers", "rounds", "budget")
     options = {name: getattr(arguments, name) for name in asked if getattr(arguments, name) is not None}
     try:
         gemm.main(gemm.Benchmark(**options), arguments.json, arguments.picture)
-    except (ImportError, RuntimeError) as error:
-        print(f"this benchmark needs PyTorch and a GPU: {error}")
+    except ImportError as error:
+        remedy = "python -m pip install 'tilekit-lang[torch]'"
+        print(f"tilekit: this benchmark needs PyTorch and a GPU: {error}; {remedy}", file=sys.stderr)
+        return 1
+    except RuntimeError as error:
+        print(f"tilekit: this benchmark needs a GPU: {error}", file=sys.stderr)
         return 1
     return 0

@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tilekit.codegen.gemm_tiles import MOST_REGISTERS, REGISTERS
-from tilekit.codegen.gemm_units import Unit
+from tilekit.codegen.gemm_units import Units
 from tilekit.codegen.target import Target
 from tilekit.config import config
 from tilekit.ir.float_state import in_ieee_state
@@ -17,7 +18,7 @@ from tilekit.runtime import cache as disk
 from tilekit.runtime.cuda import link, nvrtc
 from tilekit.runtime.cuda.nvrtc import Cubin
 from tilekit.runtime.keys import DIGITS, key_of
-from tilekit.runtime.mathdx.units import key_of_unit, make_units
+from tilekit.runtime.mathdx.units import at_product, key_of_unit, make_units
 from tilekit.runtime.progress import progress
 from tilekit.runtime.why import reason
 
@@ -61,7 +62,7 @@ def options_of(target: Target, options: Mapping[str, Any]) -> tuple[str, ...]:
 
 @in_ieee_state
 def build(
-    source: str, name: str, target: Target, options: Mapping[str, Any], units: Sequence[Unit] = ()
+    source: str, name: str, target: Target, options: Mapping[str, Any], units: Units = MappingProxyType({})
 ) -> tuple[Cubin, Path]:
     """The cubin of emitted code, from the cache or the compiler, and the folder where it and its source lie.
 
@@ -70,7 +71,7 @@ def build(
         name: The kernel's name.
         target: What it was emitted for.
         options: The kernel's own.
-        units: What it is linked with.
+        units: What it is linked with; errors of one have the line of its product.
 
     Raises:
         CompileError: NVRTC, nvJitLink or MathDx refused the code, or knows no such architecture.
@@ -78,7 +79,10 @@ def build(
     """
     given = options_of(target, options)
     version = nvrtc.version()
-    linked = (link.version(), tuple(map(key_of_unit, units))) if units else None
+    linked = None
+    if units:
+        with at_product(next(iter(units.values()))):
+            linked = link.version(), tuple(map(key_of_unit, units))
     key = key_of(
         source=source,
         headers=_header_digest(),
@@ -100,10 +104,8 @@ def build(
         (folder / "kernel.cu").write_text(source, encoding="utf-8")  # also of what the compiler then refuses
         what = "compiling kernel {!r} for sm_{} with NVRTC {}.{}".format(name, target.arch, *version)
         with progress(what, lambda: reason(KIND, describe)):
-            if units:
-                found, text = _linked(source, name, given, units), source
-            else:
-                found, text = _compiled(source, name, given, target.threads)
+            told = source, name, given
+            found, text = _linked(*told, units) if units else _compiled(*told, target.threads)
         (folder / "kernel.cu").write_text(text, encoding="utf-8")
         (folder / CUBIN).write_bytes(found.code)
         (folder / "ptxas.txt").write_text(found.log, encoding="utf-8")
@@ -125,11 +127,11 @@ def _compiled(source: str, name: str, given: Sequence[str], threads: int) -> tup
     return (other, alone) if other.spilled < found.spilled else (found, source)
 
 
-def _linked(source: str, name: str, given: Sequence[str], units: Sequence[Unit]) -> Cubin:
-    """The cubin of a kernel with the units that it uses."""
+def _linked(source: str, name: str, given: Sequence[str], units: Units) -> tuple[Cubin, str]:
+    """The cubin of a kernel with the units that it uses, and its source."""
     ready = make_units(units)
     told = [option for option in given if not option.startswith(("--ptxas-options", "--maxrregcount"))]
     told += [option for unit in ready for option in unit.options]
     kernel = nvrtc.compile_for_linking(source, name, headers(), told)
     parts = {name: kernel, **{each.unit.name: each.code for each in ready}}
-    return link.link(parts, name, link.options_of(given))
+    return link.link(parts, name, link.options_of(given)), source

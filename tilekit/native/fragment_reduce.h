@@ -1,0 +1,121 @@
+// Reductions of tiles in the registers that products leave them in, in the order of reduce.h: the same bits.
+#ifndef TILEKIT_NATIVE_FRAGMENT_REDUCE_H
+#define TILEKIT_NATIVE_FRAGMENT_REDUCE_H
+#include "fragment.h"
+#include "reduce.h"
+
+#ifdef TK_CUDA
+namespace tk {
+
+// A layout along an axis of its tile: how many warps share it, and where a thread's elements are.
+template <class L, int Axis> struct Along {
+    static constexpr int extent = Axis == 1 ? L::N : L::M, warps = Axis == 1 ? L::WarpsN : L::WarpsM;
+    static constexpr int count = Axis == 1 ? L::thread_cols : L::thread_rows;
+    // Neighbours that a thread holds, lanes that hold the next ones, and how far apart in the warp these are.
+    static constexpr int run = Axis == 1 ? L::run : L::down_run, lanes = Axis == 1 ? L::row_lanes : 32 / L::row_lanes;
+    static constexpr int between = Axis == 1 ? 1 : L::row_lanes;
+    static TK_METHOD constexpr int register_of(int kept, int gone)
+    {
+        return Axis == 1 ? L::number(kept, gone) : L::number(gone, kept);
+    }
+    static TK_METHOD int at(int rank, int i) { return Axis == 1 ? L::col(rank, i) : L::row(rank, i); }
+    static TK_METHOD int warp(int rank) { return Axis == 1 ? rank / 32 / L::WarpsM : rank / 32 % L::WarpsM; }
+    static TK_METHOD int lane(int rank) { return Axis == 1 ? rank % L::row_lanes : rank % 32 / L::row_lanes; }
+    // Whether elements of a warp that far apart are the same thread's; all that are kLanes apart are.
+    static TK_METHOD constexpr bool is_own(int by) { return (by & (run * lanes - run)) == 0; }
+};
+
+// What a thread has of the kLanes parts that are combined from the left: part[r] is of the positions that are r further
+// than its lane's first one, modulo kLanes. Only those r are used that are distances within its own registers.
+template <class Acc> struct RunParts { Acc part[kLanes]; };
+
+// combine_lanes() of the parts that the lanes of a row (column) hold, `first` being a lane's first position: the lane where
+// that is 0 gets the result. All lanes of the warp call it.
+template <class L, int Axis, int Half = kLanes / 2, class Acc, class F>
+TK_FN Acc combine_parts(RunParts<Acc>& parts, int first, F combine)
+{
+    typedef Along<L, Axis> A;
+    constexpr int lanes_of = A::extent < kLanes ? A::extent : kLanes;
+    TK_UNROLL
+    for (int r = 0; r < Half; ++r) {
+        if (!A::is_own(r)) continue;
+        Acc other;
+        if constexpr (A::is_own(Half)) other = parts.part[r + Half];
+        else other = lane_after(parts.part[r], Half / A::run * A::between);
+        if (first + r + Half < lanes_of) parts.part[r] = combine(parts.part[r], other);
+    }
+    if constexpr (Half > 1) return combine_parts<L, Axis, Half / 2>(parts, first, combine);
+    else return parts.part[0];
+}
+
+// Combines row (column) number `kept` of a thread from the left, where one warp has all of it.
+template <class L, int Axis, class Acc, class S, class F>
+TK_FN void combine_own(RunParts<Acc>& parts, int rank, const S* r, int kept, F combine)
+{
+    typedef Along<L, Axis> A;
+    TK_UNROLL
+    for (int y = 0; y < A::count; ++y) {
+        const int i = A::register_of(kept, y), by = A::at(0, i);
+        Acc& part = parts.part[by % kLanes];
+        if (by < kLanes) part = cast<Acc>(r[i]);
+        else if (A::at(rank, i) < A::extent) part = combine(part, cast<Acc>(r[i]));
+    }
+}
+
+// The same where several warps have it: they meet in `exchange`, in which part number n lies at n * rows, each warp going on
+// where the one before it ended. The last warp then takes the parts as if it had all of the row.
+template <class L, int Axis, class Acc, class S, class F, class TM>
+TK_FN void combine_warps(TM team, RunParts<Acc>& parts, const S* r, int kept, Acc* exchange, int rows, F combine)
+{
+    typedef Along<L, Axis> A;
+    const int rank = team.rank(), warp = A::warp(rank), first = A::at(rank % 32, A::register_of(kept, 0));
+    TK_UNROLL_BY(1)
+    for (int w = 0; w < A::warps; ++w) {
+        if (warp == w) {
+            TK_UNROLL
+            for (int y = 0; y < A::count; ++y) {
+                const int i = A::register_of(kept, y), at = A::at(rank, i);
+                Acc& part = exchange[at % kLanes * rows];
+                const Acc value = cast<Acc>(r[i]);
+                if (at < A::extent) part = at < kLanes ? value : combine(part, value);
+            }
+        }
+        team.sync();
+    }
+    if (warp != A::warps - 1) return;
+    TK_UNROLL
+    for (int p = 0; p < kLanes; ++p)
+        if (A::is_own(p)) parts.part[p] = exchange[(first + p) * rows];
+}
+
+// How many values warps exchange: twice the parts of a row (column) of each thread.
+template <class L, int Axis>
+constexpr int exchanged_values = 2 * kLanes * Along<L, 1 - Axis>::lanes * Along<L, 1 - Axis>::warps;
+
+// out[e * step] = the reduction of row e (Axis 1) or column e (Axis 0). Where several warps share those, `exchange` has
+// exchanged_values, and may be used again afterwards. All threads call it; none sees `out`, also in shared memory, before
+// it has met the others.
+template <class L, int Axis, class Acc, class S, class TO, class F, class TM>
+TK_FN void reduce_fragment(TM team, TO* out, i64 step, const S* r, Acc* exchange, F combine)
+{
+    typedef Along<L, Axis> A;
+    typedef Along<L, 1 - Axis> Kept;
+    constexpr int rows = Kept::lanes * Kept::warps;
+    const int rank = team.rank(), row = Kept::warp(rank) * Kept::lanes + Kept::lane(rank);
+    TK_UNROLL
+    for (int x = 0; x < Kept::count; ++x) {
+        const int i = A::register_of(x, 0), at = Kept::at(rank, i), first = A::at(rank % 32, i);
+        RunParts<Acc> parts;
+        if constexpr (A::warps == 1) combine_own<L, Axis>(parts, rank, r, x, combine);
+        else combine_warps<L, Axis>(team, parts, r, x, exchange + x % 2 * (kLanes * rows) + row, rows, combine);
+        if (A::warp(rank) == A::warps - 1) {
+            const Acc found = combine_parts<L, Axis>(parts, first, combine);
+            if (first == 0 && at < Kept::extent) out[at * step] = cast<TO>(found);
+        }
+    }
+    if (A::warps > 1) team.sync();
+}
+
+}  // namespace tk
+#endif
+#endif
