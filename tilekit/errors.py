@@ -7,6 +7,7 @@ Each error is a :class:`TilekitError` and also the built-in class a Python user 
 from __future__ import annotations
 
 import linecache
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from typing import Any
 
 _OPERAND = re.compile("\x01(.*?)\x02")
 _SHOWN_CALLS = 8
+_LONGEST = 128
+"""Bits of the longest integers that messages show in full."""
 
 
 def operand(name: str) -> str:
@@ -24,6 +27,22 @@ def operand(name: str) -> str:
         'a is too large'
     """
     return f"\x01{name}\x02"
+
+
+def shown(value: object) -> str:
+    """A value in a message: its ``repr``, except of integers too long to be read.
+
+    Example:
+        >>> shown("a"), shown(2**64), shown((1, -(10**5000)))
+        ("'a'", '18446744073709551616', '(1, ~-1.000e+5000)')
+    """
+    if isinstance(value, int) and value.bit_length() > _LONGEST:
+        exponent, rest = divmod(math.log10(abs(value)), 1.0)
+        return f"~{'-' if value < 0 else ''}{10**rest:.3f}e+{exponent:.0f}"
+    if type(value) in (tuple, list):
+        items = ", ".join(map(shown, value))  # type: ignore[call-overload]
+        return f"[{items}]" if isinstance(value, list) else f"({items},)" if len(value) == 1 else f"({items})"  # type: ignore[arg-type]
+    return repr(value)
 
 
 @dataclass(frozen=True)

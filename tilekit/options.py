@@ -2,16 +2,20 @@
 
 ``OPTIONS`` are tilekit's own. ``WARP_OPTIONS`` are names of ``wp.config`` that a program written for Warp 1.19 may set:
 they are accepted so that such a program runs after changing its import, and each says why it has no effect here.
+``MODULE_OPTIONS`` are what a module or kernel may set for itself, ``KERNEL_OPTIONS`` and
+``FUNC_OPTIONS`` are the keywords of ``@tk.kernel`` and ``@tk.func``.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tilekit.errors import KernelValueError
+from tilekit.errors import KernelValueError, shown
 
 GEMMS = ("auto", "hopper", "mma", "cublasdx", "scalar")
 DUMPS = ("ir", "cuda", "cpu")
@@ -34,6 +38,8 @@ class Option:
     optional: bool = False
     effective: bool = True
     """False for Warp's options that are accepted without effect."""
+    of_module: bool = False
+    """May a module or kernel set it for itself?"""
 
     def check(self, value: object) -> Any:
         """``value`` in the form it is stored in; raises KernelValueError for a wrong type or value."""
@@ -58,7 +64,7 @@ class Option:
         return what + (" or None" if self.optional else "")
 
     def refuse(self, value: object) -> KernelValueError:
-        return KernelValueError(f"option {self.name!r} must be {self.expected()}, not {value!r}")
+        return KernelValueError(f"option {self.name!r} must be {self.expected()}, not {shown(value)}")
 
 
 def _check_bool(option: Option, value: object) -> bool:
@@ -80,7 +86,7 @@ def _check_int(option: Option, value: object) -> int:
 def _check_float(option: Option, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         raise option.refuse(value)
-    if option.minimum is not None and value < option.minimum:
+    if (option.minimum is not None and value < option.minimum) or sys.float_info.max < value < math.inf:
         raise option.refuse(value)
     return float(value)
 
@@ -107,6 +113,13 @@ def _check_names(option: Option, value: object) -> tuple[str, ...]:
     return tuple(name for name in option.choices if name in stripped)
 
 
+def _check_ints(option: Option, value: object) -> Any:
+    numbers = value if isinstance(value, (tuple, list)) else (value,)
+    if not numbers or any(isinstance(number, bool) or not hasattr(number, "__index__") for number in numbers):
+        raise option.refuse(value)
+    return value
+
+
 def _check_any(option: Option, value: object) -> Any:
     return value
 
@@ -125,6 +138,7 @@ _CHECKS: dict[str, Callable[[Option, object], Any]] = {
     "str": _check_str,
     "path": _check_path,
     "names": _check_names,
+    "ints": _check_ints,
     "any": _check_any,
 }
 _PARSERS: dict[str, Callable[[str], Any]] = {"bool": _parse_bool, "int": int, "float": float}
@@ -135,12 +149,13 @@ _WORDS = {
     "str": "a string",
     "path": "a path",
     "names": "names",
+    "ints": "an integer or a tuple of them",
     "any": "anything",
 }
 
 
 OPTIONS = (
-    Option("gemm", "str", "auto", "Which GEMM serves tile_matmul on CUDA.", "TILEKIT_GEMM", GEMMS),
+    Option("gemm", "str", "auto", "Which GEMM serves tile_matmul on CUDA.", "TILEKIT_GEMM", GEMMS, of_module=True),
     Option(
         "require_gemm",
         "str",
@@ -148,8 +163,9 @@ OPTIONS = (
         "The GEMM that must serve: an error where it cannot.",
         choices=GEMMS[1:],
         optional=True,
+        of_module=True,
     ),
-    Option("enable_mathdx_gemm", "bool", True, "May cuBLASDx serve tile_matmul?"),
+    Option("enable_mathdx_gemm", "bool", True, "May cuBLASDx serve tile_matmul?", of_module=True),
     Option("checked", "bool", False, "Check bounds, reads before writes and overlaps.", "TILEKIT_CHECKED"),
     Option("index_checks", "bool", True, "Check element accesses to arrays on the CPU.", "TILEKIT_INDEX_CHECKS"),
     Option(
@@ -157,9 +173,17 @@ OPTIONS = (
         "bool",
         False,
         "Allow contraction of a * b + c; on a GPU approximate functions, and subnormals as zero too.",
+        of_module=True,
     ),
-    Option("max_unroll", "int", 16, "Loops over constants of at most this length are unrolled.", minimum=0),
-    Option("enable_backward", "bool", True, "Kernels are differentiable unless they say otherwise."),
+    Option(
+        "max_unroll",
+        "int",
+        16,
+        "Loops over constants of at most this length are unrolled.",
+        minimum=0,
+        of_module=True,
+    ),
+    Option("enable_backward", "bool", True, "Kernels are differentiable unless they say otherwise.", of_module=True),
     Option("device", "str", None, "Device of launches and arrays that name none.", "TILEKIT_DEVICE", optional=True),
     Option(
         "num_threads",
@@ -197,9 +221,15 @@ OPTIONS = (
     Option("dump", "names", (), "What each compile writes to dump_dir.", "TILEKIT_DUMP", DUMPS),
     Option("dump_dir", "path", None, "Folder of dumps. None: ./tilekit-dump", "TILEKIT_DUMP_DIR", optional=True),
     Option(
-        "mode", "str", "release", "'debug' builds CPU kernels for a debugger.", "TILEKIT_MODE", ("release", "debug")
+        "mode",
+        "str",
+        "release",
+        "'debug' builds CPU kernels for a debugger.",
+        "TILEKIT_MODE",
+        ("release", "debug"),
+        of_module=True,
     ),
-    Option("lineinfo", "bool", False, "Add line tables to CUDA code, for profilers."),
+    Option("lineinfo", "bool", False, "Add line tables to CUDA code, for profilers.", of_module=True),
     Option("line_directives", "bool", True, "Generated code names the lines of the kernel's Python source."),
 )
 
@@ -210,6 +240,7 @@ _LOGGING = "messages go to logging.getLogger('tilekit'), which has a level of it
 _ALWAYS = "tilekit always does so"
 _WARP_RUNTIME = "concerns Warp's own runtime: set it on warp.config"
 _CHECKED = "see tilekit's option `checked`"
+_GRID = "the grid is always what the launch asked for"
 _COMPILER = "tilekit's compilers take fixed flags, so that results do not depend on them"
 
 _WARP: tuple[tuple[str, str, Any, str], ...] = (
@@ -223,7 +254,7 @@ _WARP: tuple[tuple[str, str, Any, str], ...] = (
     ("verbose_warnings", "bool", False, "warnings always name the kernel's line"),
     ("launch_array_access_mode", "int", 0, "arrays are always checked against the launch's device"),
     ("cache_kernels", "bool", True, _ALWAYS),
-    ("default_grid_stride", "bool", True, "the grid is always what the launch asked for"),
+    ("default_grid_stride", "bool", True, _GRID),
     ("enable_cpu_blocks", "bool", False, "a CPU launch has the block_dim it asked for"),
     ("enable_tiles_in_stack_memory", "any", True, "tilekit plans the memory of tiles itself"),
     ("enable_vector_component_overwrites", "bool", False, _ALWAYS),
@@ -251,3 +282,52 @@ _WARP: tuple[tuple[str, str, Any, str], ...] = (
 WARP_OPTIONS = tuple(
     Option(name, kind, default, f"Warp's; no effect: {why}.", effective=False) for name, kind, default, why in _WARP
 )
+
+_OF_WARPS_MODULES = (
+    "default_grid_stride", "enable_mathdx_solver", "enable_mathdx_fft", "optimization_level", "cpu_compiler_flags",
+    "cuda_output", "compile_time_trace", "deterministic", "deterministic_max_records",
+)  # fmt: skip
+"""Those of them that are options of Warp's modules too."""
+_OF_MODULES_ALONE: tuple[tuple[str, str, Any, str], ...] = (
+    ("block_dim", "int", 256, "each launch says it"),
+    ("extra_build_options", "any", None, _COMPILER),
+    ("fuse_fp", "bool", False, "see tilekit's option `fast_math`"),
+    ("strip_hash", "bool", False, "the cache names its files itself"),
+)
+
+
+def _warps(name: str, kind: str, default: Any, why: str) -> Option:
+    return Option(name, kind, default, f"Warp's; no effect: {why}.", effective=False, optional=True)
+
+
+MODULE_OPTIONS = {
+    option.name: replace(option, optional=True)  # None leaves it to ``tilekit.config``
+    for option in (
+        *(option for option in OPTIONS if option.of_module),
+        *(option for option in WARP_OPTIONS if option.name in _OF_WARPS_MODULES),
+        *(_warps(*row) for row in _OF_MODULES_ALONE),
+    )
+}
+KERNEL_OPTIONS = {
+    option.name: option
+    for option in (
+        Option("name", "str", None, "The kernel's name; else the function's.", optional=True),
+        Option("enable_backward", "bool", None, "Whether the kernel is differentiable.", optional=True),
+        _warps("launch_bounds", "ints", None, "threads are those of the launch"),
+        Option("cuda_max_registers", "int", None, "Of a thread on a GPU.", minimum=1, optional=True),
+        _warps("enable_cuda_smem_spilling", "bool", None, _COMPILER),
+        _warps("cluster_dim", "int", None, "blocks are not launched in clusters"),
+        _warps("module", "any", None, "each kernel is compiled by itself"),
+        Option("module_options", "any", None, "Options of a module, for this kernel alone.", optional=True),
+        _warps("entry_point_abi", "str", None, "tilekit launches its kernels itself"),
+        _warps("grid_stride", "bool", None, _GRID),
+    )
+}
+FUNC_OPTIONS = {
+    option.name: option
+    for option in (
+        _warps("name", "str", None, "helpers go by their own names"),
+        KERNEL_OPTIONS["module"],
+        _warps("inline", "bool", None, "helpers are always inlined"),
+    )
+}

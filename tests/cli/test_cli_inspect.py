@@ -43,7 +43,7 @@ def test_source_alone(capsys: pytest.CaptureFixture[str]) -> None:
 def test_cuda(capsys: pytest.CaptureFixture[str]) -> None:
     assert inspect(f"{FILE}:scale", "--arch", "80", "--cuda", "--source", "--ir") == 0
     printed = capsys.readouterr().out
-    assert "launch_tiled, block_dim 256, device sm_80, 256 threads a block\n" in printed
+    assert "launch_tiled, block_dim 256, device sm_80, 32 threads a block\n" in printed
     assert printed.index("== IR") < printed.index("== source")
     assert printed.count('extern "C" __global__ void') == 1
     assert inspect(f"{FILE}:scale", "--cuda") == 0

@@ -71,6 +71,7 @@ TURING = [
     (tk.float16, "HMMA.1688.F32", "TT", (128, 128, 32)),
     (tk.float32, "FFMA", "NN", (128, 128, 16)),
     (tk.bfloat16, "FFMA", "NT", (64, 64, 32)),
+    (tk.bfloat16, "FFMA", "NT", (128, 128, 32)),
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,9 @@ from tests.codegen.loops import Tile, product
 from tests.native.mma_source import counted, instructions, needs_nvdisasm
 from tests.nvrtc import needs_nvrtc
 from tests.runtime.mathdx import stand_in
-from tilekit.errors import CompileError, FallbackWarning, PrecisionWarning
-from tilekit.runtime.mathdx import providers
+from tilekit.codegen.gemm_units import Unit
+from tilekit.errors import CompileError, FallbackWarning, MissingPackageError, PrecisionWarning, TilekitError
+from tilekit.runtime.mathdx import providers, units
 from tilekit.runtime.program import Compiled, compile_kernel
 
 
@@ -159,6 +161,53 @@ def test_a_kernels_own_options_decide() -> None:
     own = {"module_options": {"require_gemm": "cublasdx", "enable_mathdx_gemm": False}}
     with pytest.raises(CompileError, match="'cublasdx' is required, but cannot serve: the option enable_mathdx_gemm"):
         compiled(kernel(tile, tk.float16, **own), gemm="auto")
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("kind", [CompileError, MissingPackageError])
+def test_what_cublasdx_refuses_is_said_at_the_line_of_the_product(
+    kind: type[TilekitError], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As other errors are: with the file, the line and a caret. Of two products it is the one that was refused."""
+    refused = (32, 64)
+
+    def refuse(module: str, folder: Path, made_by: str, unit: Unit) -> None:
+        if (unit.m, unit.n) == refused:
+            raise kind("not this one")
+        stand_in.write_unit(unit, folder)
+
+    @tk.kernel
+    def two(a: tk.array2d[tk.float16], b: tk.array2d[tk.float16], c: tk.array2d[tk.float16]):
+        x = tk.tile_load(a, shape=(32, 16)) * tk.float16(2.0)
+        y = tk.tile_load(b, shape=(16, 64)) * tk.float16(2.0)
+        tk.tile_store(c, tk.tile_matmul(x, tk.tile_view(y, (0, 0), (16, 32))))
+        tk.tile_store(c, tk.tile_matmul(x, y), offset=(32, 0))
+
+    monkeypatch.setattr(units, "_work", refuse)
+    with tk.config.scoped(cache_dir=tmp_path), pytest.raises(kind) as found:
+        compiled(two).build()
+    location = found.value.location
+    assert location is not None and location.file == __file__ and "not this one" in found.value.message
+    assert str(found.value).splitlines()[-2:] == [
+        "    tk.tile_store(c, tk.tile_matmul(x, y), offset=(32, 0))",
+        "                     ^^^^^^^^^^^^^^^^^^^^",
+    ]
+
+
+def test_what_is_missing_where_it_is_required_is_said_at_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(providers, "find", lambda: providers.Found(why_not=MISSING))
+    with tk.config.scoped(require_gemm="cublasdx"), pytest.raises(CompileError, match=MISSING) as found:
+        compiled(kernel((32, 32, 16), tk.float16), gemm="auto")
+    assert "tile_matmul" in str(found.value).splitlines()[1] and str(found.value).splitlines()[2].endswith("^")
+
+
+@needs_nvrtc
+def test_what_is_missing_since_the_plan_was_made_is_said_at_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = compiled(kernel((32, 32, 16), tk.float16))
+    monkeypatch.setattr(providers, "find", lambda: providers.Found(why_not=MISSING))
+    with pytest.raises(MissingPackageError, match=MISSING) as found:
+        made.build()
+    assert "tile_matmul" in str(found.value).splitlines()[1]
 
 
 def test_without_it_tensor_cores_still_serve_tf32() -> None:

@@ -322,6 +322,13 @@ def rounded(values: list[Fraction]) -> list[float]:
     return [float(np.float32(float(value))) for value in values]
 
 
+@row("`set_module_options` takes any name, and any value")
+def _() -> None:
+    for options in ({"fast_maths": True}, {"fast_math": "yes"}):
+        with pytest.raises((TypeError, ValueError), match="fast_math"):
+            tk.set_module_options(options)
+
+
 @row('`tk.fma(a, b, c, rounding="rn")`')
 def _() -> None:
     @tk.kernel

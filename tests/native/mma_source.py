@@ -37,7 +37,7 @@ class Case:
     arch: str = "90a"
     in_loop: bool = True
     rounds: bool = False
-    """Whether float32 is rounded to tf32 on its way into the ring."""
+    """Whether float32 is rounded to tf32 in the ring."""
 
     @property
     def out(self) -> DType:

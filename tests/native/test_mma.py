@@ -179,7 +179,7 @@ def test_turing_multiplies_halves_of_k_and_copies_by_hand(device: str) -> None:
 @needs_nvrtc
 @needs_nvdisasm
 def test_what_is_rounded_is_moved_sixteen_bytes_at_once() -> None:
-    """It comes by asynchronous copies, and is rounded where it arrives. It was read byte by byte once."""
+    """It comes by asynchronous copies, and is rounded where it arrives. Through registers, each 16 bytes were waited for."""
     ops = instructions(cubin(Case(float32, float32, 64, 64, 16, rounds=True)))
     loop = main_loop(ops, "FFMA")
     moves = {op.split(".")[0]: op for op in loop if op.startswith(("LDGSTS", "STS", "LDG.", "LDS"))}
@@ -197,7 +197,8 @@ def test_the_code_of_turing_compiles_for_newer_ones() -> None:
 @ON_DEVICES
 def test_what_is_rounded_in_the_ring(device: str) -> None:
     cases = [Case(float32, float32, 32, 32, 16, order=order, rounds=True) for order in ("NN", "TT")]
-    cases.append(Case(float32, float32, 16, 24, 16, packed=False, rounds=True))
+    cases += [Case(float32, float32, 16, 24, 16, packed=packed, stages=3, rounds=True) for packed in (True, False)]
+    cases.append(Case(float32, float32, 32, 32, 16, stages=1, threads=128, rounds=True))
     loops = Loops(cases, device)
     for case in cases:
         check(loops, case, 64, 64, 80, exact=False)

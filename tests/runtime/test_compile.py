@@ -214,6 +214,7 @@ def test_threads_are_whole_warps(block_dim: int) -> None:
         (product, {"arch": "hopper"}, KernelValueError, "compute capability without its dot"),
         (product, {"dim": ()}, KernelValueError, "dim must have 1 to 4 entries"),
         (product, {"block_dim": 2000}, KernelValueError, "block_dim must be at most 1024"),
+        (product, {"tiled": "no"}, KernelTypeError, "tiled must be True or False, got 'no'"),
     ],
 )
 def test_wrong_arguments(kernel: Any, options: Any, error: type[Exception], message: str) -> None:

@@ -45,7 +45,7 @@ def test_without_nvrtc_the_rest_is_known(capsys: pytest.CaptureFixture[str], mon
 
     monkeypatch.setattr(nvrtc, "version", absent)
     lines = explained(capsys, product, arch=75)
-    assert "  shared memory: 12288 of 65536 bytes" in lines
+    assert "  shared memory: 6144 of 65536 bytes" in lines
     assert "  registers: not known: compiling for CUDA needs NVRTC" in lines
 
 

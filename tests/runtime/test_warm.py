@@ -160,6 +160,7 @@ def test_arguments_without_an_order(kind: Any) -> None:
         ({"dim": iter([8])}, "dim must be an int"),
         ({"dim": -1}, "must not be negative"),
         ({"dim": 8, "block_dim": 256.0}, "block_dim must be an int"),
+        ({"dim": 8, "block_dim": True}, "block_dim must be an int, got True"),
         ({"dim": 8, "block_dim": 2000}, "at most 1024"),
         ({"dim": 8, "device": "gpu"}, "device must be"),
         ({"dim": 8, "device": True}, "device must be"),

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilekit.builtins.construct import GROUP as GROUP, check_storage
 from tilekit.codegen.text import literal
-from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.errors import KernelTypeError, KernelValueError, shown
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import fail
 from tilekit.ir.handles import Tile
@@ -111,15 +111,14 @@ def _bound(name: str, value: Any, dtype: DType) -> Any:
     number = number.item() if isinstance(number, np.generic) else number
     if dtype.is_float:
         try:
-            found = float(to_numpy_scalar(float(number), dtype))
-        except OverflowError:
+            found = float(to_numpy_scalar(number, dtype))
+        except KernelValueError:
             found = math.inf
         if not math.isfinite(found):
-            raise KernelValueError(f"tile_arange() {name}={number} does not fit {dtype.name}")
+            raise KernelValueError(f"tile_arange() {name}={shown(number)} does not fit {dtype.name}")
         return found
     if isinstance(number, float) and not number.is_integer():
         raise KernelValueError(f"tile_arange() {name}={number} has a fraction, which {dtype.name} cannot hold")
-    low, high = (-(1 << dtype.bits - 1), 1 << dtype.bits - 1) if dtype.kind == "i" else (0, 1 << dtype.bits)
-    if not low <= int(number) < high:
-        raise KernelValueError(f"tile_arange() {name}={number} does not fit {dtype.name}")
+    if not dtype.holds(int(number)):
+        raise KernelValueError(f"tile_arange() {name}={shown(number)} does not fit {dtype.name}")
     return int(number)

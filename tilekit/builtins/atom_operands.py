@@ -12,11 +12,11 @@ from tilekit.builtins.atom_bounds import repeats_of
 from tilekit.builtins.atom_ops import shape_of
 from tilekit.builtins.atoms import Atom, Slot
 from tilekit.builtins.overlap import refuse_shifted
-from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.errors import KernelTypeError, KernelValueError, shown
 from tilekit.ir.core import Const
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
 from tilekit.ir.operands import constant, describe, describe_for_tile
-from tilekit.ir.types import DType, bfloat16, bool_, int32, to_numpy_scalar, uint32
+from tilekit.ir.types import DType, bfloat16, bool_, float64, int32, to_numpy_scalar, uint32
 from tilekit.ir.views import ViewMap
 
 
@@ -105,7 +105,9 @@ def _instead(slot: Slot, dtype: DType, item: Any) -> str:
         return f"; no operand of an atom is converted: use tk.tile_astype(t, tk.{wanted.name})"
     if isinstance(item, Array):
         return f"; loads and stores do not convert: spell a type of its width, such as .b{dtype.bits}"
-    number = f"{float(item)!r}" if type(item) is int and wanted.is_float else f"tk.{wanted.name}(...)"
+    number = f"tk.{wanted.name}(...)"
+    if type(item) is int and wanted.is_float:
+        number = repr(float(to_numpy_scalar(item, float64)))
     return f"; no operand of an atom is converted: write {number}"
 
 
@@ -131,10 +133,8 @@ def _literal(atom: Atom, slot: Slot, item: Any, found: Const) -> Any:
     bits = slot.ptx_type[0] == "b" or slot.ptx_type.endswith("x2")
     if bits or found.type.dtype.is_float != dtype.is_float:
         _check_dtype(atom, slot, _NONE, item)
-    if dtype.is_integer:
-        low, high = (-(1 << dtype.bits - 1), 1 << dtype.bits - 1) if dtype.kind == "i" else (0, 1 << dtype.bits)
-        if not low <= int(found.value) < high:
-            raise KernelValueError(f"{atom}: operand {slot.name}: the constant {item} does not fit {dtype.name}")
+    if dtype.is_integer and not dtype.holds(int(found.value)):
+        raise KernelValueError(f"{atom}: operand {slot.name}: the constant {shown(item)} does not fit {dtype.name}")
     return OPERATORS["cast"](item, dtype) if dtype is bfloat16 else to_numpy_scalar(item, dtype)
 
 

@@ -94,8 +94,12 @@ def _emit(cx: Any, results: Any, init: Any, alpha: str, plan: Plan, types: Any) 
     with cx.braces():
         cx.line(f"{plan.fragment.alignment}{plan.sum} {sums}[{plan.fragment.registers}] = {{}};")
         _multiply(cx, sums, cx.tile(results[1]).pointer)
+        scale = f"tk::cast<{plan.sum}>({alpha})"
+        number = known_number(cx.op.operands["alpha"])
+        if number is None or not np.isfinite(number):  # of no iterations, nothing is multiplied by it
+            scale = f"(total > 0 ? {scale} : ({plan.sum})0)"
         with cx.own_elements(plan.fragment, target) as index:
-            value = f"tk::cast<{plan.sum}>({alpha}) * {sums}[{index.register}]"
+            value = f"{scale} * {sums}[{index.register}]"
             cx.line(
                 f"{target.at(index)} = tk::cast<{target.element}>(tk::cast<{plan.sum}>({init.at(index)}) + {value});"
             )

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tilekit.errors import KernelValueError
+from tilekit.errors import KernelValueError, shown
 
 _FACTS = Path(__file__).with_suffix(".json")
 _NAME = re.compile(r"(?:sm_?)?(\d{2,3}[af]?)")
@@ -29,9 +29,11 @@ def arch_name(given: object) -> str:
         >>> arch_name(90), arch_name("sm_90a")
         ('90', '90a')
     """
-    found = _NAME.fullmatch(str(given))
+    found = _NAME.fullmatch(given if isinstance(given, str) else shown(given))
     if found is None:
-        raise KernelValueError(f"arch must be a compute capability without its dot, such as 90 or '90a', not {given!r}")
+        raise KernelValueError(
+            f"arch must be a compute capability without its dot, such as 90 or '90a', not {shown(given)}"
+        )
     return found[1]
 
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from tilekit.codegen.gemm_plan import Plan, plan
 from tilekit.codegen.gemm_product import Factor, Product, Situation
-from tilekit.codegen.gemm_units import Unit
+from tilekit.codegen.gemm_units import Unit, Units
 from tilekit.codegen.target import Target
+from tilekit.errors import Location
 from tilekit.ir.core import Function, Op, walk
 from tilekit.ir.types import TileType, Type, bfloat16, float32
 from tilekit.ir.views import ViewMap
@@ -27,10 +28,14 @@ def _tile(type: Type) -> TileType:
     return type
 
 
-def units_of(fn: Function) -> tuple[Unit, ...]:
-    """What cuBLASDx computes of a function, each once, in order."""
-    plans = (op.attrs["plan"] for op in walk(fn.body) if "plan" in op.attrs)
-    return tuple(dict.fromkeys(plan.unit for plan in plans if plan.unit is not None))
+def units_of(fn: Function) -> Units:
+    """What cuBLASDx computes of a function, each once, in order, with the line of its first product."""
+    plans: list[Plan] = [op.attrs["plan"] for op in walk(fn.body) if "plan" in op.attrs]
+    found: dict[Unit, Location | None] = {}
+    for made in plans:
+        if made.unit is not None:
+            found.setdefault(made.unit, made.location)
+    return found
 
 
 def plans_of(fn: Function, target: Target) -> tuple[Plan, ...]:

@@ -30,6 +30,11 @@ class Kind:
     unit: tuple[int, int] = (16, 8)
     """Rows and columns that a warp's are multiples of."""
 
+    @property
+    def is_fma(self) -> bool:
+        """Whether it multiplies and adds on the ordinary cores."""
+        return self.instruction.startswith("fma.")
+
 
 TENSOR16 = Kind("Tensor16<tk::{}>", "mma.m16n8k16.f32.{0}.{0}.f32", None, 16, (64, 64), 32, True)
 TURING = replace(TENSOR16, instruction="2 x mma.m16n8k8.f32.{0}.{0}.f32")
@@ -37,6 +42,8 @@ TF32 = Kind("Tf32", "mma.m16n8k8.f32.tf32.tf32.f32", float32, 8, (64, 32), 16, T
 TF32X3 = Kind("Tf32x3", "3 x mma.m16n8k8.f32.tf32.tf32.f32", float32, 8, (32, 32), 32, False)
 TENSOR64 = Kind("Tensor64", "mma.m16n8k8.f64.f64.f64.f64", float64, 8, (32, 64), 16, False)
 FMA32 = Kind("Fma32", "fma.rn.f32", float32, 4, (64, 64), 32, False, (16, 32))
+TURING_FMA32 = replace(FMA32, depth=16)
+"""Threads copy the next step's factors themselves: of longer ones their registers do not hold what is under way."""
 
 AMPERE = 80
 """The first architecture whose tensor cores multiply more than float16."""
@@ -90,4 +97,4 @@ def turing_kind_of(a: DType, b: DType, out: DType) -> Kind | None:
     """
     if accumulator(a, b, out) is float64:
         return None
-    return TURING if a is b is float16 else FMA32
+    return TURING if a is b is float16 else TURING_FMA32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilekit.codegen.gemm_kinds import AMPERE, FMA32, ROUNDED, Kind, kind_of, turing_kind_of
+from tilekit.codegen.gemm_kinds import AMPERE, ROUNDED, Kind, kind_of, turing_kind_of
 from tilekit.codegen.gemm_product import Factor, Product, Situation, along_k
 from tilekit.codegen.gemm_tiles import (
     MOST_REGISTERS,
@@ -236,7 +236,7 @@ def _mma(product: Product, situation: Situation) -> Plan | str:
         a = _in_memory(a, product.a, 1, product.m == warps.rows, kind)
         b = _in_memory(b, product.b, 0, product.n == warps.cols, kind)
     dtype = product.a.dtype.short if kind.item is None else ""
-    lost = "its tensor cores multiply float16 alone" if product.precision in ROUNDED and kind is FMA32 else None
+    lost = "its tensor cores multiply float16 alone" if product.precision in ROUNDED and kind.is_fma else None
     return Plan("mma", kind.instruction.format(dtype), (), lost, warps, ring, a, b, None, product.k)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilekit.codegen.architectures import shared_limit
-from tilekit.codegen.gemm_kinds import AMPERE, FMA32, Kind
+from tilekit.codegen.gemm_kinds import AMPERE, Kind
 from tilekit.codegen.gemm_product import Product, Situation
 from tilekit.codegen.text import cpp_type
 from tilekit.ir.types import DType, float64
@@ -101,7 +101,7 @@ class Warps:
 
     @property
     def unit(self) -> tuple[int, int]:
-        return (4 * self.lanes_m, 4 * (WARP // self.lanes_m)) if self.kind is FMA32 else self.kind.unit
+        return (4 * self.lanes_m, 4 * (WARP // self.lanes_m)) if self.kind.is_fma else self.kind.unit
 
     @property
     def tile(self) -> tuple[int, int]:
@@ -126,7 +126,7 @@ class Warps:
     def layout(self) -> str:
         """Its C++ type."""
         warps = f"{self.m}, {self.n}, {self.down}, {self.right}"
-        if self.kind is not FMA32:
+        if not self.kind.is_fma:
             return f"tk::MmaLayout<{warps}>"
         rows, cols = self.tile
         return f"tk::FmaLayout<{warps}, {rows // self.lanes_m}, {cols // (WARP // self.lanes_m)}, {self.lanes_m}>"
@@ -144,7 +144,7 @@ class Warps:
     def registers(self, depth: int) -> int:
         """About how many registers a thread needs, which may be more than it has."""
         rows, cols = self.tile
-        if self.kind is FMA32:
+        if self.kind.is_fma:
             held = 4 * (rows // self.lanes_m + cols // (WARP // self.lanes_m))
         else:
             held = rows // 16 * 4 + cols // 8 * 2
@@ -200,7 +200,7 @@ def _holds(warps: Warps) -> bool:
 def _grids(kind: Kind, m: int, n: int, count: int) -> Iterator[Warps]:
     for down in range(1, count + 1):
         if count % down == 0:
-            for lanes in (4, 8) if kind is FMA32 else (4,):
+            for lanes in (4, 8) if kind.is_fma else (4,):
                 yield Warps(kind, m, n, down, count // down, lanes)
 
 

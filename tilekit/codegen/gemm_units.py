@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
@@ -12,6 +12,7 @@ from tilekit.codegen.gemm_product import Factor, Product, Situation, along_k
 from tilekit.codegen.gemm_tiles import WARP, Reading, Ring, Warps, architecture, ring_of, warps_of
 from tilekit.codegen.orders import PACK_BYTES, Order, order_of, why_unordered
 from tilekit.codegen.text import cpp_type
+from tilekit.errors import Location
 from tilekit.ir.types import bfloat16, float16, float32, float64
 
 PRECISIONS = {float16: "F16", bfloat16: "BF16", float32: "F32", float64: "F64"}
@@ -64,6 +65,10 @@ class Unit:
     def __str__(self) -> str:
         orders = "".join("N" if row else "T" for row in self.rows)
         return f"{self.m}x{self.n}x{self.k} {self.precision} {orders}, {self.threads} threads, sm_{self.arch}"
+
+
+Units = Mapping[Unit, Location | None]
+"""Units, with the line of a product that needs each."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,9 @@ def key_of_value(value: Any) -> Any:
     """
     if value is None or isinstance(value, str | bytes | Enum):
         return type(value), value
-    if isinstance(value, bool | int | float | complex | np.generic):
+    if isinstance(value, int):
+        return type(value), int(value)  # Python writes no integer of more than 4300 digits
+    if isinstance(value, float | complex | np.generic):
         return type(value), repr(value)
     if isinstance(value, tuple):
         return type(value), tuple(map(key_of_value, value))

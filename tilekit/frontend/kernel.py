@@ -14,25 +14,20 @@ from tilekit.errors import KernelTypeError, Location, TilekitError
 from tilekit.forks import Lock
 from tilekit.frontend.captures import Captures
 from tilekit.frontend.guards import Guards, Reads
-from tilekit.frontend.module_options import declare
+from tilekit.frontend.module_options import check_keywords, declare
 from tilekit.frontend.outer_names import captures_of
 from tilekit.frontend.overloads import Func
 from tilekit.frontend.source import keep_source, read_source
 from tilekit.frontend.trace import trace
 from tilekit.ir.annotations import ArrayAnnotation
-from tilekit.ir.attributes import suggestion
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.ir.operands import describe
 from tilekit.ir.parameters import parse_parameters
 from tilekit.ir.types import ArrayType, DType, ScalarType
+from tilekit.options import FUNC_OPTIONS, KERNEL_OPTIONS
 
 __all__ = ["Kernel", "func", "kernel"]
-
-KERNEL_OPTIONS = (
-    "name", "enable_backward", "launch_bounds", "cuda_max_registers", "enable_cuda_smem_spilling", "cluster_dim",
-    "module", "module_options", "entry_point_abi", "grid_stride",
-)  # fmt: skip
 
 
 class Forms(dict[Any, Any]):
@@ -73,11 +68,13 @@ class Kernel:
         self._captures = Captures(function)
         functools.update_wrapper(self, function)
         self._own: dict[str, Any] = dict(options.get("module_options") or {})
+        self.set_defaults({})
         declare(self, str(function.__module__))
 
     def set_defaults(self, defaults: Mapping[str, Any]) -> None:
         """Take module options where the kernel has none of its own, from the next launch on."""
-        self.options["module_options"] = {**defaults, **self._own}
+        merged = {**defaults, **self._own}
+        self.options["module_options"] = {name: value for name, value in merged.items() if value is not None}
         self.cache.clear()
 
     def capture_key(self) -> int:
@@ -165,14 +162,14 @@ def kernel(f: Callable[..., Any] | None = None, **options: Any) -> Kernel | Call
 
     Args:
         f: The function: every parameter annotated with an array type or a number type.
-        options: Warp's keywords. ``name`` renames the kernel, ``module_options`` may hold ``max_unroll``,
-            ``enable_backward``, ``fast_math``, and for products on GPUs ``gemm``, ``require_gemm`` and
-            ``enable_mathdx_gemm``; ``launch_bounds``, ``cuda_max_registers``, ``enable_cuda_smem_spilling``,
-            ``cluster_dim``, ``module``, ``entry_point_abi`` and ``grid_stride`` are accepted and have no meaning on
-            the CPU.
+        options: Warp's keywords. ``name`` renames the kernel, ``module_options`` is what
+            :func:`set_module_options` takes, for this kernel alone, ``cuda_max_registers`` limits the registers of a
+            thread on GPUs; ``enable_backward``, ``launch_bounds``, ``enable_cuda_smem_spilling``, ``cluster_dim``,
+            ``module``, ``entry_point_abi`` and ``grid_stride`` are accepted without meaning.
 
     Raises:
-        KernelTypeError: an unknown keyword, or a parameter without annotation.
+        KernelTypeError: an unknown keyword or module option, or a parameter without annotation.
+        KernelValueError: an option's value has the wrong type.
 
     Example:
         >>> import tilekit as tk
@@ -183,11 +180,7 @@ def kernel(f: Callable[..., Any] | None = None, **options: Any) -> Kernel | Call
         >>> double
         <tilekit kernel double>
     """
-    if unknown := [name for name in options if name not in KERNEL_OPTIONS]:
-        raise KernelTypeError(
-            f"kernel() has no keyword {unknown[0]!r}{suggestion(unknown[0], KERNEL_OPTIONS)}; it takes "
-            f"{', '.join(KERNEL_OPTIONS)}"
-        )
+    check_keywords(options, KERNEL_OPTIONS, "kernel")
     variables = dict(sys._getframe(1).f_locals)
 
     def make(function: Callable[..., Any]) -> Kernel:
@@ -208,6 +201,13 @@ def func(f: Callable[..., Any] | None = None, **options: Any) -> Any:
     As in Warp, a second function of the same name whose parameters have other types does not replace the first: a call
     means the one that takes its arguments.
 
+    Args:
+        f: The function.
+        options: Warp's keywords ``name``, ``module`` and ``inline``, accepted without meaning.
+
+    Raises:
+        KernelTypeError: an unknown keyword.
+
     Example:
         >>> import tilekit as tk
         >>> @tk.func
@@ -216,6 +216,7 @@ def func(f: Callable[..., Any] | None = None, **options: Any) -> Any:
         >>> square(3.0)
         9.0
     """
+    check_keywords(options, FUNC_OPTIONS, "func")
     variables = sys._getframe(1).f_locals
 
     def make(f: Callable[..., Any]) -> Func:

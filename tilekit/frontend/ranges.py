@@ -6,12 +6,12 @@ import operator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.errors import KernelTypeError, KernelValueError, shown
 from tilekit.frontend.merge import merged_type, number_type, numeric_operand
 from tilekit.ir.context import Builder, Concrete, active, fail
 from tilekit.ir.handles import OPERATORS, Scalar
 from tilekit.ir.operands import common_dtype, describe
-from tilekit.ir.types import DType, ScalarType, int32, int64
+from tilekit.ir.types import ScalarType, int32, int64
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def make_range(*bounds: Any) -> Range:
         raise fail(KernelValueError("range() step must not be zero"))
     items = Range(start, stop, step)
     if items.constant and (count := -((start - stop) // step)) >= 2**63:
-        raise fail(KernelValueError(f"range() has {count} iterations, more than an int64 can count"))
+        raise fail(KernelValueError(f"range() has {shown(count)} iterations, more than an int64 can count"))
     return items
 
 
@@ -118,15 +118,9 @@ def range_operands(items: Range) -> list[Any]:
     if wanted.dtype == int32 and any(isinstance(b, int) and not -(2**31) <= b < 2**31 for b in bounds.values()):
         wanted = ScalarType(int64)
     for name, bound in bounds.items():
-        if isinstance(bound, int) and not fits_integer(bound, wanted.dtype):
-            raise fail(KernelValueError(f"range(): the {name} {bound} does not fit {wanted.dtype.name}"))
+        if isinstance(bound, int) and not wanted.dtype.holds(bound):
+            raise fail(KernelValueError(f"range(): the {name} {shown(bound)} does not fit {wanted.dtype.name}"))
     return [numeric_operand(bound, wanted) for bound in bounds.values()]
-
-
-def fits_integer(value: int, dtype: DType) -> bool:
-    """Whether an integer dtype holds a value."""
-    low, high = (-(1 << dtype.bits - 1), 1 << dtype.bits - 1) if dtype.kind == "i" else (0, 1 << dtype.bits)
-    return low <= value < high
 
 
 OPERATORS["call.range"] = make_range

@@ -71,6 +71,14 @@ def _as_affine(value: Any) -> Affine:
     return value if isinstance(value, Affine) else Affine(int(value))
 
 
+def _is_exact(sum: Affine, result: Value) -> bool:
+    """Whether a value is the sum, unless that does not fit an int32."""
+    type = result.type
+    assert isinstance(type, ScalarType)
+    below_zero = type.dtype.kind == "u" and any(number < 0 for number in (sum.constant, *sum.terms.values()))
+    return type.dtype.kind in "iu" and type.dtype.bits >= 32 and not below_zero
+
+
 def definitions(block: Block) -> dict[Value, Op]:
     """The op that defines each value in a block and the blocks inside it."""
     return {result: op for op in walk(block) for result in op.results}
@@ -79,7 +87,8 @@ def definitions(block: Block) -> dict[Value, Op]:
 def affine_of(operand: Any, defined: Mapping[Value, Op]) -> Affine:
     """An integer operand as an affine sum of values that are not sums themselves.
 
-    An op's reference rule is run on affine numbers: one that only adds and scales gives an affine number again.
+    An op's reference rule is run on affine numbers: one that only adds and scales gives an affine number again. Of a
+    dtype that wraps around where offsets are counted, such as uint32 below zero, only what cannot is such a sum.
     """
     if isinstance(operand, Const):
         return Affine(int(operand.value))
@@ -89,8 +98,8 @@ def affine_of(operand: Any, defined: Mapping[Value, Op]) -> Affine:
         given = {name: affine_of(item, defined) for name, item in op.operands.items()}
         try:
             found = op.builtin.apply("reference", given, op.attrs, types=tuple(v.type for v in op.results))
-        except (TypeError, ValueError):
+        except (AttributeError, TypeError, ValueError):  # which is how NumPy says that it cannot
             found = None
-        if isinstance(found, Affine):
+        if isinstance(found, Affine) and _is_exact(found, op.results[0]):
             return found
     return Affine(0, {operand: 1})

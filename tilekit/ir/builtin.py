@@ -54,7 +54,7 @@ from tilekit.ir.operands import (
     shape_attribute,
 )
 from tilekit.ir.properties import Properties
-from tilekit.ir.types import ScalarType, TileType, Type, as_dtype, float64
+from tilekit.ir.types import ScalarType, TileType, Type, as_dtype, float64, int64, outside, uint64
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
@@ -170,10 +170,17 @@ class Builtin(Properties):
     def _fold(self, numbers: list[Any]) -> Any:
         """The result on Python numbers alone, again as a Python number."""
         floats = any(isinstance(number, float) for number in numbers)
-        data = [float(number) if floats and not isinstance(number, bool) else number for number in numbers]
-        named = dict(zip(self.operand_names, data, strict=True))
-        with np.errstate(all="ignore"):
-            result = self.apply("reference", named, {}, types=(ScalarType(float64),))
+        try:
+            data = [float(number) if floats and not isinstance(number, bool) else number for number in numbers]
+            named = dict(zip(self.operand_names, data, strict=True))
+            with np.errstate(all="ignore"):
+                result = self.apply("reference", named, {}, types=(ScalarType(float64),))
+        except (OverflowError, TypeError):
+            for number in numbers:  # NumPy takes longer integers for objects
+                if isinstance(number, int) and not (int64.holds(number) or uint64.holds(number)):
+                    held = float64 if number.bit_length() > 1023 else int64 if number < 0 else uint64
+                    raise KernelValueError(f"{self.spelled}: {outside(number, held)}") from None
+            raise
         return result.item() if hasattr(result, "item") else result
 
     def _split(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,9 +1,12 @@
-"""Python warnings located at the user's line."""
+"""Python warnings and errors located at the user's line."""
 
 from __future__ import annotations
 
+import linecache
+import re
 import sys
 import warnings
+from types import FrameType
 
 from tilekit.errors import Location
 
@@ -24,8 +27,26 @@ def warn_once(category: type[Warning], text: str, location: Location | None) -> 
         warnings.warn_explicit(text, category, *place)
 
 
+def calling_place(word: str = "") -> Location:
+    """Where tilekit was called: the ``word`` that the call has, else its first line."""
+    frame = _calling_frame()
+    start, end, column, end_column = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    file, first = frame.f_code.co_filename, start or frame.f_lineno
+    for line in range(first, (end or first) + 1 if word else first):
+        found = re.search(rf"\b{re.escape(word)}\b", linecache.getline(file, line, frame.f_globals))
+        if found:
+            return Location(file, line, *found.span())
+    return Location(file, first, column or 0, (end_column or 0) if start == end else 0)
+
+
 def _caller() -> tuple[str, int]:
+    frame = _calling_frame()
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def _calling_frame() -> FrameType:
+    """The innermost frame outside tilekit."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "tilekit":
         frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
+    return frame

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError, operand as marked
+from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError, operand as marked, shown
 from tilekit.ir.context import Concrete, active
 from tilekit.ir.core import Const, Value
 from tilekit.ir.handles import Array, Scalar, Tile
@@ -28,6 +28,8 @@ from tilekit.ir.types import (
     find_dtype,
     float32,
     int32,
+    int64,
+    outside,
     to_numpy_scalar,
 )
 
@@ -164,7 +166,7 @@ def describe(value: Any) -> str:
     if value is None or isinstance(value, DType):
         return f"the dtype {value!r}" if value is not None else "None"
     if isinstance(value, bool | int | float | str):
-        return f"{value!r} ({with_article('string' if isinstance(value, str) else type(value).__name__)})"
+        return f"{shown(value)} ({with_article('string' if isinstance(value, str) else type(value).__name__)})"
     name = getattr(value, "__name__", None)
     if name is not None:
         return f"the {'class' if isinstance(value, type) else type(value).__name__.lower()} {name}"
@@ -203,7 +205,7 @@ def with_article(name: str) -> str:
 def misuse(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     """What is wrong with the arguments of a call that does not fit the signature."""
     names = list(signature.parameters)
-    shown = (n if p.default is p.empty else f"{n}={p.default!r}" for n, p in signature.parameters.items())
+    spelled = (n if p.default is p.empty else f"{n}={p.default!r}" for n, p in signature.parameters.items())
     unknown = [given for given in kwargs if given not in names]
     if unknown:
         close = difflib.get_close_matches(unknown[0], names, 1)
@@ -216,7 +218,7 @@ def misuse(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwarg
             text = f"{name}() cannot take these arguments"
         except TypeError as error:
             text = f"{name}(): {error}"
-    return f"{text}; its signature is {name}({', '.join(shown)})"
+    return f"{text}; its signature is {name}({', '.join(spelled)})"
 
 
 def index_operand(value: Any, what: str) -> tuple[Any, ...]:
@@ -229,10 +231,10 @@ def index_operand(value: Any, what: str) -> tuple[Any, ...]:
         if operand is None or not isinstance(operand.type, ScalarType) or not operand.type.dtype.is_integer:
             raise KernelTypeError(f"{what} must be an integer or a tuple of integers, got {describe(item)}")
         if isinstance(operand, Const):
-            if not -(2**63) <= operand.value < 2**63:
-                raise KernelIndexError(f"{what} has {operand.value}, which does not fit int64; no array is that long")
-            fits = -(2**31) <= operand.value < 2**31
-            operand = Const(ScalarType(int32 if fits else as_dtype(np.int64)), operand.value)
+            number = int(operand.value)
+            if not int64.holds(number):
+                raise KernelIndexError(f"{what} has {shown(number)}, which does not fit int64; no array is that long")
+            operand = Const(ScalarType(int32 if int32.holds(number) else int64), number)
         found.append(operand)
     return tuple(found)
 
@@ -249,8 +251,11 @@ def shape_attribute(value: Any, what: str) -> tuple[int, ...]:
             shape.append(operator.index(item))
         except TypeError:
             raise KernelTypeError(f"{what} must be an int or a tuple of ints, got {describe(item)}") from None
-    if any(extent < 0 for extent in shape):
-        raise KernelValueError(f"{what} must not be negative, got {tuple(shape)}")
+    for extent in shape:
+        if extent < 0:
+            raise KernelValueError(f"{what} must not be negative, got {shown(tuple(shape))}")
+        if not int32.holds(extent):
+            raise KernelValueError(f"{what} is too large: {outside(extent, int32)}")
     return tuple(shape)
 
 
@@ -325,12 +330,14 @@ def convert_constant(given: Const, dtype: DType, where: str) -> Const:
     """
     value = given.value
     if dtype.is_integer:
-        low, high = (-(1 << dtype.bits - 1), 1 << dtype.bits - 1) if dtype.kind == "i" else (0, 1 << dtype.bits)
-        if not low <= int(value) < high:
+        if not dtype.holds(int(value)):
             lead = f"{where}: " if where else ""
-            wider = f"; write tk.int64({value})" if dtype == int32 and -(2**63) <= int(value) < 2**63 else ""
-            raise KernelValueError(f"{lead}the constant {value} does not fit {dtype.name}{wider}")
+            wider = f"; write tk.int64({value})" if dtype == int32 and int64.holds(int(value)) else ""
+            raise KernelValueError(f"{lead}the constant {shown(value)} does not fit {dtype.name}{wider}")
         return Const(ScalarType(dtype), int(value))
     if dtype.kind == "b":
         return Const(BOOL, bool(value))
-    return Const(ScalarType(dtype), float(to_numpy_scalar(value, dtype)))
+    try:
+        return Const(ScalarType(dtype), float(to_numpy_scalar(value, dtype)))
+    except KernelValueError as error:
+        raise KernelValueError(f"{where}: the constant {error.message}" if where else error.message) from None

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelTypeError
+from tilekit.errors import KernelTypeError, KernelValueError, shown
 
 
 class DType:
@@ -48,6 +48,27 @@ class DType:
     @property
     def is_integer(self) -> bool:
         return self.kind in "iu"
+
+    @property
+    def limits(self) -> tuple[Any, Any]:
+        """The least and the greatest number that it holds, infinities aside.
+
+        Example:
+            >>> int8.limits, bfloat16.limits
+            ((-128, 127), (-3.3895313892515355e+38, 3.3895313892515355e+38))
+        """
+        if self.kind == "b":
+            return 0, 1
+        if self.is_integer:
+            low = -(1 << self.bits - 1) if self.kind == "i" else 0
+            return low, low + (1 << self.bits) - 1
+        high = float(np.finfo(self.numpy).max) if self.name != "bfloat16" else (2 - 2**-7) * 2.0**127
+        return -high, high
+
+    def holds(self, number: int) -> bool:
+        """Whether an integer is within the limits."""
+        low, high = self.limits
+        return bool(low <= number <= high)
 
     @property
     def short(self) -> str:
@@ -146,11 +167,30 @@ def as_dtype(given: Any) -> DType:
 
 
 def to_numpy_scalar(value: Any, dtype: DType) -> Any:
-    """``value`` rounded, wrapped or truncated to ``dtype``, as a NumPy scalar."""
+    """``value`` rounded, wrapped or truncated to ``dtype``, as a NumPy scalar.
+
+    Raises:
+        KernelValueError: an integer that no float holds.
+    """
     if isinstance(value, int) and not isinstance(value, bool) and dtype.is_integer:
         low = value & ((1 << dtype.bits) - 1)
         return dtype.numpy.type(low - (1 << dtype.bits) if dtype.kind == "i" and low >> (dtype.bits - 1) else low)
-    return convert_elements(np.asarray(value), dtype)[()]
+    try:
+        return convert_elements(np.asarray(value), dtype)[()]
+    except OverflowError:  # beyond float64, which rounds what is beyond the dtype to infinity
+        raise KernelValueError(outside(value, dtype)) from None
+
+
+def outside(value: Any, dtype: DType) -> str:
+    """What is wrong with a number that a dtype does not hold.
+
+    Example:
+        >>> outside(300, uint8), outside(-(10**400), float16)
+        ('300 does not fit uint8, which holds 0 to 255', '~-1.000e+400 does not fit float16, which holds up to 65504.0')
+    """
+    low, high = dtype.limits
+    held = f"up to {high}" if dtype.is_float else f"{low} to {high}"
+    return f"{shown(value)} does not fit {dtype.name}, which holds {held}"
 
 
 def convert_elements(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:

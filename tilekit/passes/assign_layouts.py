@@ -26,7 +26,7 @@ def assign_layouts(fn: Function, target: Target) -> Mapping[Value, Layout]:
     fragments = _fragments(ops)
     layouts: dict[Value, Layout | None] = {}
     for op in ops:
-        for value in _tiles(op):
+        for value in tiles_of(op):
             type = value.type
             assert isinstance(type, TileType)
             if op.builtin.along and value is next(op.inputs()) and _reduces(op, fragments.get(value)):
@@ -50,7 +50,8 @@ def assign_layouts(fn: Function, target: Target) -> Mapping[Value, Layout]:
     return {value: layout for value, layout in layouts.items() if layout is not None}
 
 
-def _tiles(op: Op) -> Iterator[Value]:
+def tiles_of(op: Op) -> Iterator[Value]:
+    """The tiles that an op reads or makes, those of its blocks' parameters included."""
     values = (*op.inputs(), *op.results, *(param for block in op.blocks for param in block.params))
     yield from (value for value in values if isinstance(value.type, TileType))
 
@@ -107,7 +108,7 @@ def _together(op: Op) -> Iterator[tuple[Value, Value]]:
                 tiles = [v for v in group if isinstance(v, Value) and isinstance(v.type, TileType)]
                 yield from ((tiles[0], tile) for tile in tiles)
     elif op.builtin.by_element:
-        tiles = [value for value in _tiles(op) if value not in _in_memory(op)]
+        tiles = [value for value in tiles_of(op) if value not in _in_memory(op)]
         yield from ((tiles[0], tile) for tile in tiles)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tilekit.codegen.layout import Blocked
 from tilekit.codegen.target import Target
 from tilekit.ir.core import Function, walk
+from tilekit.passes.assign_layouts import assign_layouts, tiles_of
 from tilekit.passes.choose_gemm import threads_of_products
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
+from tilekit.passes.form_lanes import form_lanes
 from tilekit.passes.uniformity import runs_lanes
 
 WARP = 32
@@ -17,12 +20,26 @@ MOST_THREADS = 1024
 
 def choose_block(fn: Function, target: Target) -> Target:
     """The target with the threads of a block: as many as were asked for where it has lanes or an op counts on that,
-    else what products on tensor cores want, else whole warps near the hint given."""
+    else what products on tensor cores want, else whole warps near the hint given, without those that would idle."""
     if target.is_cpu:
         return replace(target, threads=1)
     if runs_lanes(fn, target.tiled) or any(op.builtin.exact_block for op in walk(fn.body)):
         return replace(target, threads=target.block_dim)
-    threads = min(-(-target.block_dim // WARP) * WARP, MOST_THREADS)
+    target = replace(target, threads=min(_warps(target.block_dim), MOST_THREADS))
     if any(op.builtin.contraction for op in walk(fn.body)):
-        threads = threads_of_products(eliminate_dead_code(fn), target, threads)
-    return replace(target, threads=threads)
+        return replace(target, threads=threads_of_products(eliminate_dead_code(fn), target, target.threads))
+    return replace(target, threads=_busy(eliminate_dead_code(form_lanes(fn, None)), target))
+
+
+def _busy(fn: Function, target: Target) -> int:
+    """The threads that hold some of the tiles, where threads hold all of them: the others would only take the place of
+    blocks that load something."""
+    layouts = assign_layouts(fn, target)
+    runs = [-(-layout.size // layout.vector) for layout in layouts.values() if isinstance(layout, Blocked)]
+    if not runs or any(tile not in layouts for op in walk(fn.body) for tile in tiles_of(op)):
+        return target.threads
+    return min(target.threads, _warps(max(runs)))
+
+
+def _warps(threads: int) -> int:
+    return -(-threads // WARP) * WARP

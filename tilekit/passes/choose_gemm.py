@@ -65,19 +65,22 @@ def prepare_products(fn: Function, target: Target) -> Function:
 
 
 def threads_of_products(fn: Function, target: Target, hint: int) -> int:
-    """The threads that suit the largest loop that tensor cores serve, else the hint; more where a product of tiles in
-    memory needs them for its sums."""
+    """The threads that suit the largest loop that tensor cores serve, else the hint; others where products of tiles in
+    memory need more for their sums, or fewer for the registers of each."""
     fn = prepare_products(fn, target)
     loops = _Chooser(fn, replace(target, threads=0), 0).loop_plans()
     served = {op: made for op, made in loops.items() if made.threads}
     largest = max(served.values(), key=lambda made: made.m * made.n * made.k, default=None)
     chosen = largest.threads if largest and largest.threads else hint
-    alone = (op for op in walk(fn.body) if op.builtin.contraction and op not in served)
-    return max([chosen, *(_threads_alone(fn, target, op, chosen) for op in alone)])
+    alone = [op for op in walk(fn.body) if op.builtin.contraction and op not in served]
+    needed = [threads for op in alone if (threads := _threads_alone(fn, target, op, chosen)) != chosen]
+    most = max([chosen, *needed])
+    ways = dict.fromkeys((most, *sorted(needed, reverse=True)))
+    return next((way for way in ways if all(_threads_alone(fn, target, op, way) == way for op in alone)), most)
 
 
 def _threads_alone(fn: Function, target: Target, op: Op, chosen: int) -> int:
-    """Threads that can hold the sums of a product of tiles: those that were chosen, if they can."""
+    """Threads that can hold the sums of a product of tiles: those that were chosen, if they can or if none can."""
     for threads in (chosen, 0):
         try:
             made = _Chooser(fn, replace(target, threads=threads), 0).alone(op)

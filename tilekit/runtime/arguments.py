@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelTypeError, KernelValueError, TilekitError
+from tilekit.errors import KernelTypeError, KernelValueError, TilekitError, shown
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.annotations import ArrayAnnotation
 from tilekit.ir.interpret import to_memory
 from tilekit.ir.operands import describe
-from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, dtype_named, find_dtype, to_numpy_scalar
+from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, dtype_named, find_dtype, outside, to_numpy_scalar
 from tilekit.runtime.array_view import ArrayView, self_overlapping
 from tilekit.runtime.arrays import library_of, view_of
 
@@ -204,7 +204,7 @@ def _number(parameter: Parameter, value: Any, entries: list[Entry], values: list
     if dtype is None:
         dtype = find_dtype(type(value))
         if dtype is None:
-            raise KernelTypeError(f"expects a number or an array, got {value!r} of type {type(value).__name__}")
+            raise KernelTypeError(f"expects a number or an array, got {shown(value)} of type {type(value).__name__}")
     entries.append(dtype.name)
     values.append(number_of(value, dtype))
 
@@ -230,20 +230,19 @@ def scalar_value(value: Any, dtype: DType) -> Any:
         value = getattr(value, "value", value)
         value = float(value) if own.is_float else value
     if not isinstance(value, _NUMBERS) or isinstance(value, np.complexfloating):
-        raise KernelTypeError(f"expects {dtype.name}, got {value!r} of type {type(value).__name__}")
+        raise KernelTypeError(f"expects {dtype.name}, got {shown(value)} of type {type(value).__name__}")
     if dtype.is_integer:
         if isinstance(value, float | np.floating):
             raise KernelTypeError(f"expects {dtype.name}, got {value!r} of type {type(value).__name__}; use int(...)")
-        low, high = (-(1 << dtype.bits - 1), 1 << dtype.bits - 1) if dtype.kind == "i" else (0, 1 << dtype.bits)
-        if low <= value < high:
+        if dtype.holds(int(value)):
             return int(value)
-        raise KernelTypeError(f"{value} does not fit {dtype.name}")
+        raise KernelTypeError(outside(value, dtype))
     if dtype.kind == "b":
         return bool(value)
     try:
         number = to_numpy_scalar(value, dtype)
-    except OverflowError:  # beyond float64, which rounds what is beyond the dtype to infinity
-        raise KernelTypeError(f"the integer does not fit {dtype.name}") from None
+    except KernelValueError as error:  # as where an integer argument does not fit
+        raise KernelTypeError(error.message) from None
     if dtype is bfloat16:
         return int(to_memory(np.asarray([number]), dtype, np.dtype(np.uint16))[0])
     return float(number)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelNotImplementedError, KernelTypeError
+from tilekit.errors import KernelNotImplementedError, KernelTypeError, shown
 from tilekit.ir.annotations import LATER, compound_name
 from tilekit.ir.types import DType, find_dtype
 from tilekit.runtime.array_view import (
@@ -98,7 +98,8 @@ def _refuse(array: Any) -> None:
     if isinstance(array, (list, tuple)):
         raise KernelTypeError(f"a {kind.__name__} is no array; convert it with np.asarray(...) or tk.array(...)")
     if isinstance(array, (bool, int, float, complex, np.generic)):
-        raise KernelTypeError(f"the number {array} is no array; pass an array of one element, such as np.array([x])")
+        number = shown(array) if isinstance(array, int) else array
+        raise KernelTypeError(f"the number {number} is no array; pass an array of one element, such as np.array([x])")
     if isinstance(array, dict):
         raise KernelTypeError("a dict is no array, not even an array interface; pass the object that owns the memory")
     if kind.__module__.partition(".")[0] == "warp":

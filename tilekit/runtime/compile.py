@@ -40,7 +40,7 @@ def compile(
             coordinate of the grid, and none is the lane.
         arch: The compute capability of the GPU without its dot: 90 is what every GPU of 9.0 and later of 9.x runs,
             ``"90a"`` what a launch on a GPU of 9.0 compiles.
-        block_dim: Lanes of a block, as for a launch; on a GPU its threads, in whole warps.
+        block_dim: Lanes of a block, as for a launch; on a GPU its threads, where no others suit the kernel better.
         arrays: As ``args``, by name, for some parameters.
         tiled: Compile what ``tk.launch_tiled`` runs, else what ``tk.launch`` runs.
         device: ``"cpu"``, or ``"cuda"``, the default.
@@ -104,6 +104,8 @@ def prepare(
 
     if not isinstance(kernel, Kernel):
         raise KernelTypeError(f"a kernel made by @tk.kernel is needed, got {describe(kernel)}")
+    if not isinstance(tiled, bool):
+        raise KernelTypeError(f"tiled must be True or False, got {describe(tiled)}")
     where = "cuda" if device is None else str(device)
     if where not in ("cpu", "cuda"):
         raise KernelValueError(

@@ -17,7 +17,7 @@ import numpy as np
 
 from tilekit.codegen.cpu import ENTRY, emit_cpu
 from tilekit.codegen.gemm import units_of
-from tilekit.codegen.gemm_units import Unit
+from tilekit.codegen.gemm_units import Units
 from tilekit.codegen.refs import Site
 from tilekit.codegen.storage import ALIGNMENT, Storage, round_up
 from tilekit.codegen.target import Target
@@ -74,7 +74,7 @@ class Generated:
     """Points that a thread runs in a launch with many."""
 
     @property
-    def units(self) -> tuple[Unit, ...]:
+    def units(self) -> Units:
         """What its code is linked with."""
         return units_of(self.function)
 
@@ -290,7 +290,8 @@ def compile_library(generated: Generated, options: Mapping[str, Any]) -> Path:
     toolchain = find_toolchain()
     if toolchain is None:
         raise CompileError(f"no C++ compiler was found; {REMEDY}")
-    return build(generated, toolchain, config.mode == "debug", bool(options.get("fast_math", config.fast_math)))
+    debug = options.get("mode", config.mode) == "debug"
+    return build(generated, toolchain, debug, bool(options.get("fast_math", config.fast_math)))
 
 
 def cpu_target(form: LaunchForm) -> Target:

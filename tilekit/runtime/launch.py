@@ -7,7 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from tilekit.errors import KernelIndexError, KernelNotImplementedError, KernelTypeError, KernelValueError
+from tilekit.errors import KernelIndexError, KernelNotImplementedError, KernelTypeError, KernelValueError, shown
 from tilekit.frontend.guards import GuardedForms
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
@@ -42,13 +42,13 @@ def dims_of(dim: Any) -> tuple[int, ...]:
     try:
         found = tuple(map(operator.index, dim if isinstance(dim, tuple | list) else (dim,)))
     except TypeError:
-        raise KernelTypeError(f"dim must be an int or a tuple of ints, got {dim!r}") from None
+        raise KernelTypeError(f"dim must be an int or a tuple of ints, got {shown(dim)}") from None
     if not 1 <= len(found) <= MAX_NDIM:
-        raise KernelValueError(f"dim must have 1 to {MAX_NDIM} entries, got {dim!r}")
+        raise KernelValueError(f"dim must have 1 to {MAX_NDIM} entries, got {shown(dim)}")
     if min(found) < 0:
-        raise KernelValueError(f"dim must not be negative, got {dim!r}")
+        raise KernelValueError(f"dim must not be negative, got {shown(dim)}")
     if max(*found, math.prod(found)) > MAX_POINTS:
-        raise KernelValueError(f"dim={dim!r} has more than {MAX_POINTS} points, which tid() cannot number")
+        raise KernelValueError(f"dim={shown(dim)} has more than {MAX_POINTS} points, which tid() cannot number")
     return found
 
 
@@ -64,9 +64,11 @@ def block_dim_of(block_dim: Any) -> int:
     try:
         found = DEFAULT_BLOCK_DIM if block_dim is None else operator.index(block_dim)
     except TypeError:
-        raise KernelTypeError(f"block_dim must be an int, got {block_dim!r}") from None
+        found = None
+    if found is None or isinstance(block_dim, bool):
+        raise KernelTypeError(f"block_dim must be an int, got {shown(block_dim)}")
     if found > MAX_BLOCK_DIM:
-        raise KernelValueError(f"block_dim must be at most {MAX_BLOCK_DIM}, got {found}")
+        raise KernelValueError(f"block_dim must be at most {MAX_BLOCK_DIM}, got {shown(found)}")
     return found if found > 0 else DEFAULT_BLOCK_DIM
 
 
@@ -221,7 +223,7 @@ class Launch:
             raise KernelTypeError(f"the index of a parameter must be an integer, got {describe(index)}") from None
         if not 0 <= found < len(names):
             raise KernelIndexError(
-                f"kernel {self._kernel.key!r} has no parameter {found}; its {len(names)} parameters are "
+                f"kernel {self._kernel.key!r} has no parameter {shown(found)}; its {len(names)} parameters are "
                 f"{', '.join(f'{number}: {name}' for number, name in enumerate(names))}"
             )
         self._set([*self._params[:found], value, *self._params[found + 1 :]])
@@ -298,8 +300,8 @@ def launch(
         record_cmd: Return a ``Launch`` to run later instead of running the kernel.
         max_blocks: Accepted, without meaning.
         block_dim: Lanes of a block, at most 1024; None, and what is not positive, means 256. It affects results only
-            in kernels that observe lanes. On a GPU a block has as many threads, without lanes and atoms rounded up to a
-            multiple of 32.
+            in kernels that observe lanes. On a GPU a block has as many threads; without lanes and atoms in whole warps,
+            as suits its products, and fewer where some would hold nothing of its tiles.
 
     Returns:
         None, or with ``record_cmd`` a ``Launch``.
@@ -358,8 +360,8 @@ def launch_tiled(
         record_cmd: Return a ``Launch`` to run later instead of running the kernel.
         max_blocks: Accepted, without meaning.
         block_dim: Lanes of a block, at most 1024; None, and what is not positive, means 256. It affects results only
-            in kernels that observe lanes. On a GPU a block has as many threads, without lanes and atoms rounded up to a
-            multiple of 32.
+            in kernels that observe lanes. On a GPU a block has as many threads; without lanes and atoms in whole warps,
+            as suits its products, and fewer where some would hold nothing of its tiles.
 
     Returns:
         None, or with ``record_cmd`` a ``Launch``.

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from tilekit.config import config
-from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.errors import KernelTypeError, KernelValueError, shown
 
 INTERPRET = "interpret"
 _NAMES = re.compile(rf"cpu|{INTERPRET}|cuda(:\d+)?")
@@ -67,7 +67,7 @@ def name_of(given: Any) -> str:
     if isinstance(given, bool):
         raise KernelTypeError(f"device must be a device or its name, got {given!r}")
     if isinstance(given, int):
-        text = f"cuda:{given}"
+        text = f"cuda:{shown(given)}"
     elif isinstance(given, str):
         text = given
     else:
@@ -77,7 +77,9 @@ def name_of(given: Any) -> str:
         text = text.partition(".")[0]
     if not _NAMES.fullmatch(text):
         kind = KernelValueError if isinstance(given, str | int) else KernelTypeError
-        raise kind(f"device must be 'cpu', 'cuda', 'cuda:N' or {INTERPRET!r}, or a device of a library, got {given!r}")
+        raise kind(
+            f"device must be 'cpu', 'cuda', 'cuda:N' or {INTERPRET!r}, or a device of a library, got {shown(given)}"
+        )
     return text
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from tilekit.codegen.target import ArrayClass
-from tilekit.errors import KernelTypeError, KernelValueError, TilekitError
+from tilekit.errors import KernelTypeError, KernelValueError, TilekitError, shown
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.annotations import MAX_NDIM, ArrayAnnotation
 from tilekit.ir.attributes import suggestion
 from tilekit.ir.operands import describe
-from tilekit.ir.types import ArrayType, DType, ScalarType, as_dtype, find_dtype
+from tilekit.ir.types import ArrayType, DType, ScalarType, as_dtype, find_dtype, int64, outside
 from tilekit.runtime.arguments import misfit, scalar_value
 from tilekit.runtime.array_view import ArrayView, alignment_class, array_class
 from tilekit.runtime.arrays import view_of
@@ -85,7 +85,7 @@ def spec(dtype: Any, ndim: int | None = None, shape: Any = None, strides: Any = 
         raise KernelValueError(f"spec() {what}: ndim={ndim}, shape={shape}, strides={strides}")
     (rank,) = ranks
     if not isinstance(rank, int) or isinstance(rank, bool) or not 1 <= rank <= MAX_NDIM:
-        raise KernelValueError(f"an array has 1 to {MAX_NDIM} dimensions, not {rank!r}")
+        raise KernelValueError(f"an array has 1 to {MAX_NDIM} dimensions, not {shown(rank)}")
     if isinstance(align, bool) or not isinstance(align, int) or align < found.itemsize or align & (align - 1):
         raise KernelValueError(f"align must be a power of two, at least the {found.itemsize} bytes of {found.name}")
     if extents is not None and min(extents) < 0:
@@ -101,9 +101,12 @@ def _numbers(name: str, given: Any) -> tuple[int, ...] | None:
     if given is None:
         return None
     try:
-        return tuple(map(operator.index, given if isinstance(given, Sequence) else (given,)))
+        found = tuple(map(operator.index, given if isinstance(given, Sequence) else (given,)))
     except TypeError:
         raise KernelTypeError(f"spec() takes {name} as integers, got {given!r}") from None
+    if beyond := [number for number in found if not int64.holds(number)]:
+        raise KernelValueError(f"spec(): {name}: {outside(beyond[0], int64)}")
+    return found
 
 
 @dataclass
@@ -164,7 +167,7 @@ def _type(name: str, annotation: Any, value: Any, stated: Stated) -> Type:
         return ArrayType(value.dtype, value.ndim or 1)
     if not isinstance(value, Spec) and (found := _number(annotation, value)) is not None:
         if expects_array:
-            raise KernelTypeError(f"expects {annotation}, got {value!r}; give an array, or tk.spec(dtype, ndim)")
+            raise KernelTypeError(f"expects {annotation}, got {shown(value)}; give an array, or tk.spec(dtype, ndim)")
         return ScalarType(found)
     if isinstance(annotation, DType):
         raise KernelTypeError(f"expects {annotation.name}, got {'None' if value is None else 'an array'}")

@@ -20,7 +20,7 @@ pytestmark = needs_nvrtc
 @tk.kernel
 def moved(a: tk.array2d[float], n: int, out: tk.array2d[float]):
     i, j = tk.tid()
-    tk.tile_store(out, tk.tile_load(a, shape=(4, 8), offset=(i * 4, j * 8)) + float(n), offset=(i * 4, j * 8))
+    tk.tile_store(out, tk.tile_load(a, shape=(16, 32), offset=(i * 16, j * 32)) + float(n), offset=(i * 16, j * 32))
 
 
 @tk.kernel

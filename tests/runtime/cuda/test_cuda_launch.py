@@ -52,7 +52,7 @@ def test_a_launch_goes_where_the_arrays_are(fake: FakeLibrary) -> None:
         tk.launch_tiled(doubled, dim=2, inputs=[a], outputs=[out], block_dim=64)
         launched = fake.launches[-1]
         assert launched.context == device(ordinal).context
-        assert (launched.grid, launched.block) == ((2, 1, 1), (64, 1, 1))
+        assert (launched.grid, launched.block) == ((2, 1, 1), (32, 1, 1))
         assert launched.values("P2qP2q") == (a.pointer, 8, 4, out.pointer, 8, 4)
 
 
@@ -82,11 +82,18 @@ def test_one_compile_serves_arrays_of_one_class(
     assert "--gpu-architecture=sm_90a" in compiled[0][3]
 
 
+@tk.kernel
+def doubled_at_once(a: tk.array1d[float], out: tk.array1d[float]):
+    tk.tile_store(out, 2.0 * tk.tile_load(a, shape=4096))
+
+
 def test_block_dim_is_the_number_of_threads(fake: FakeLibrary) -> None:
+    """In whole warps, and without those that would hold nothing of a tile."""
     a, out = pair()
     for block_dim in (None, 1, 33, 1024):
+        tk.launch_tiled(doubled_at_once, dim=2, inputs=[a], outputs=[out], block_dim=block_dim)
         tk.launch_tiled(doubled, dim=2, inputs=[a], outputs=[out], block_dim=block_dim)
-    assert [launched.block[0] for launched in fake.launches] == [256, 32, 64, 1024]
+    assert [launched.block[0] for launched in fake.launches] == [256, 32, 32, 32, 64, 32, 1024, 32]
 
 
 def test_two_devices(fake: FakeLibrary) -> None:

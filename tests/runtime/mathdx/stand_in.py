@@ -201,15 +201,17 @@ def make_unit(unit: Unit) -> Made:
     return Made(code, -(-unit.m * unit.n // unit.threads), *bytes_of, "stand-in")
 
 
+def write_unit(unit: Unit, folder: Path) -> None:
+    """What a process that makes a unit leaves behind."""
+    made = make_unit(unit)
+    (folder / worker.CODE).write_bytes(made.code)
+    (folder / worker.FACTS).write_text(json.dumps(made.facts))
+
+
 def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the stand-in's units be those of an installed MathDx."""
     digest = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
     found = providers.Found(providers.PROVIDERS[0], f"stand-in {digest}")
 
-    def work(module: str, folder: Path, made_by: str, unit: Unit) -> None:
-        made = make_unit(unit)
-        (folder / worker.CODE).write_bytes(made.code)
-        (folder / worker.FACTS).write_text(json.dumps(made.facts))
-
     monkeypatch.setattr(providers, "find", lambda: found)
-    monkeypatch.setattr(units, "_work", work)
+    monkeypatch.setattr(units, "_work", lambda module, folder, made_by, unit: write_unit(unit, folder))

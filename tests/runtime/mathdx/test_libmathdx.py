@@ -130,8 +130,8 @@ def installed(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 @needs_nvrtc
 def test_units_are_made_at_once_each_by_a_process_of_its_own(installed: None) -> None:
-    ready = units.make_units([RING, PART, RING])
-    assert [each.unit for each in ready] == [RING, PART, RING]
+    ready = units.make_units(dict.fromkeys([RING, PART]))
+    assert [each.unit for each in ready] == [RING, PART]
     assert {bytes(each.code).count(b"tensors") for each in ready} == {1}  # what a process was asked is of one unit
     assert ready[0].options[0] == f"-D{RING.name}_registers=400"
     entries = cache.list_entries()
@@ -141,16 +141,16 @@ def test_units_are_made_at_once_each_by_a_process_of_its_own(installed: None) ->
 
 @needs_nvrtc
 def test_a_unit_is_made_once(installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = units.make_units([RING])
+    first = units.make_units({RING: None})
     monkeypatch.setattr(units, "_work", lambda *given: pytest.fail("made again"))
-    assert units.make_units([RING]) == first
+    assert units.make_units({RING: None}) == first
 
 
 @needs_nvrtc
 def test_what_went_wrong_in_the_process_is_said(installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN_FAILS", "code")
     with pytest.raises(CompileError) as raised:
-        units.make_units([RING])
+        units.make_units({RING: None})
     for part in (
         "64x32x16 F16 NT, 128 threads, sm_90",
         "nvidia-libmathdx-cu13 0.4.2",
@@ -176,7 +176,14 @@ def test_where_python_is_embedded_units_are_made_one_by_one(installed: None, mon
         running.clear()
 
     monkeypatch.setattr(worker, "make", make)
-    assert [each.facts["bytes_b"] for each in units.make_units([RING, PART])] == [3, 3]
+    assert [each.facts["bytes_b"] for each in units.make_units({RING: None, PART: None})] == [3, 3]
+
+    def refuse(provider: str, folder: Path) -> None:
+        raise CompileError("not this one")
+
+    monkeypatch.setattr(worker, "make", refuse)
+    with pytest.raises(CompileError, match=f"{WHOLE} could not be compiled: not this one\nwithout cuBLASDx"):
+        units.make_units({WHOLE: None})
 
 
 @needs_nvrtc
@@ -187,7 +194,7 @@ def test_the_process_finds_what_this_one_finds(
     (tmp_path / "json.py").write_text("raise SystemExit('the wrong module')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PYTHONPATH", raising=False)
-    assert units.make_units([RING])[0].facts["registers"] == 400
+    assert units.make_units({RING: None})[0].facts["registers"] == 400
 
 
 @needs_nvrtc

@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from tilekit.codegen.gemm_units import Unit
+from tilekit.codegen.gemm_units import Units
 from tilekit.codegen.target import Target
 from tilekit.config import config
 from tilekit.ir.float_state import in_ieee_state
@@ -16,7 +17,7 @@ from tilekit.runtime import cache as disk
 from tilekit.runtime.cuda import link, nvrtc
 from tilekit.runtime.cuda.nvrtc import Cubin
 from tilekit.runtime.keys import DIGITS, key_of
-from tilekit.runtime.mathdx.units import key_of_unit, make_units
+from tilekit.runtime.mathdx.units import at_product, key_of_unit, make_units
 from tilekit.runtime.progress import progress
 from tilekit.runtime.why import reason
 
@@ -60,7 +61,7 @@ def options_of(target: Target, options: Mapping[str, Any]) -> tuple[str, ...]:
 
 @in_ieee_state
 def build(
-    source: str, name: str, target: Target, options: Mapping[str, Any], units: Sequence[Unit] = ()
+    source: str, name: str, target: Target, options: Mapping[str, Any], units: Units = MappingProxyType({})
 ) -> tuple[Cubin, Path]:
     """The cubin of emitted code, from the cache or the compiler, and the folder where it and its source lie.
 
@@ -69,7 +70,7 @@ def build(
         name: The kernel's name.
         target: What it was emitted for.
         options: The kernel's own.
-        units: What it is linked with.
+        units: What it is linked with; errors of one have the line of its product.
 
     Raises:
         CompileError: NVRTC, nvJitLink or MathDx refused the code, or knows no such architecture.
@@ -77,7 +78,10 @@ def build(
     """
     given = options_of(target, options)
     version = nvrtc.version()
-    linked = (link.version(), tuple(map(key_of_unit, units))) if units else None
+    linked = None
+    if units:
+        with at_product(next(iter(units.values()))):
+            linked = link.version(), tuple(map(key_of_unit, units))
     key = key_of(
         source=source,
         headers=_header_digest(),
@@ -112,7 +116,7 @@ def _compiled(source: str, name: str, given: Sequence[str]) -> Cubin:
     return nvrtc.compile_cubin(source, name, headers(), given)
 
 
-def _linked(source: str, name: str, given: Sequence[str], units: Sequence[Unit]) -> Cubin:
+def _linked(source: str, name: str, given: Sequence[str], units: Units) -> Cubin:
     """The cubin of a kernel with the units that it uses."""
     ready = make_units(units)
     told = [option for option in given if not option.startswith(("--ptxas-options", "--maxrregcount"))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -9,14 +10,14 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tilekit.codegen import gemm_units
-from tilekit.codegen.gemm_units import Unit
+from tilekit.codegen.gemm_units import Unit, Units
 from tilekit.config import config
-from tilekit.errors import CompileError, MissingPackageError
+from tilekit.errors import CompileError, Location, MissingPackageError, TilekitError
 from tilekit.runtime import cache as disk, process
 from tilekit.runtime.cuda import nvrtc
 from tilekit.runtime.keys import key_of
@@ -56,14 +57,23 @@ class Ready:
         return tuple(f"-D{self.unit.name}_{name}={number}" for name, number in self.facts.items())
 
 
-def make_units(units: Sequence[Unit]) -> list[Ready]:
+def make_units(units: Units) -> list[Ready]:
     """The units, made where the cache has them not.
 
     Raises:
-        CompileError: MathDx refused one, or took longer than ``compile_timeout``.
+        CompileError: MathDx refused one, or took longer than ``compile_timeout``; with the line of its product.
         MissingPackageError: MathDx is not installed, or what is installed beside it does not fit.
     """
-    return in_parallel([functools.partial(_ready, unit) for unit in units])
+    return in_parallel([functools.partial(_ready, unit, place) for unit, place in units.items()])
+
+
+@contextlib.contextmanager
+def at_product(place: Location | None) -> Iterator[None]:
+    """Errors in the block are those of the product at a place."""
+    try:
+        yield
+    except TilekitError as error:
+        raise error.at(place) from None
 
 
 def key_of_unit(unit: Unit) -> str:
@@ -88,7 +98,12 @@ def _template(module: str) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def _ready(unit: Unit) -> Ready:
+def _ready(unit: Unit, place: Location | None) -> Ready:
+    with at_product(place):
+        return _made(unit)
+
+
+def _made(unit: Unit) -> Ready:
     found = _provider()
     assert found.provider is not None
     module, made_by = found.provider.module, f"{found.provider.package} {found.version}"
@@ -109,12 +124,18 @@ def _ready(unit: Unit) -> Ready:
 def _work(module: str, folder: Path, made_by: str, unit: Unit) -> None:
     python = process.interpreter()
     if python is None:
-        with _ONE:
-            worker.make(module, folder)
+        try:
+            with _ONE:
+                worker.make(module, folder)
+        except CompileError as error:
+            raise _refused(unit, error.message) from None
         return
     command = (python, "-P", "-m", worker.__name__, module, str(folder))  # -P: no module of the current folder
     paths = os.pathsep.join(dict.fromkeys(path or os.getcwd() for path in sys.path))
     finished = process.run(command, config.compile_timeout, {"PYTHONPATH": paths})
     if finished.code != 0 or not (folder / worker.FACTS).exists():
-        why = process.failure(made_by, finished).message
-        raise CompileError(f"the product {unit} could not be compiled: {why}\n{WITHOUT}")
+        raise _refused(unit, process.failure(made_by, finished).message)
+
+
+def _refused(unit: Unit, why: str) -> CompileError:
+    return CompileError(f"the product {unit} could not be compiled: {why}\n{WITHOUT}")

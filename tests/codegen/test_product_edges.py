@@ -1,0 +1,62 @@
+"""Products at the edges of what a kernel may say, on the emulator of tensor cores against the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilekit as tk
+from tests.emulator import EmulatedKernels
+from tilekit.runtime.program import compile_kernel
+
+
+@tk.kernel
+def scaled(a: tk.array2d[float], b: tk.array2d[float], out: tk.array2d[float], n: int, scale: float):
+    """A loop that may be empty, of which nothing is then scaled."""
+    acc = tk.tile_full(shape=(16, 24), value=1.5, dtype=float)
+    mean = scale / float(n)
+    for k in range(n):
+        x = tk.tile_load(a, shape=(16, 8), offset=(0, k * 8))
+        tk.tile_matmul(x, tk.tile_load(b, shape=(8, 24), offset=(k * 8, 0)), acc, alpha=mean)
+    tk.tile_store(out, acc)
+
+
+@tk.kernel
+def downwards(a: tk.array2d[float], b: tk.array2d[float], out: tk.array2d[float], n: int, scale: float):
+    """An unsigned index from which more is taken than it has, and one that is taken modulo a number."""
+    acc = tk.tile_zeros(shape=(16, 24), dtype=float)
+    for k in range(tk.uint32(0), tk.uint32(n)):
+        before = (k - tk.uint32(1)) * tk.uint32(8)
+        x = tk.tile_load(a, shape=(16, 8), offset=(0, before))
+        tk.tile_matmul(x, tk.tile_load(b, shape=(8, 24), offset=(before, 0)), acc)
+    for k in range(n):
+        x = tk.tile_load(a, shape=(16, 8), offset=(0, k % 2 * 8))
+        tk.tile_matmul(x, tk.tile_load(b, shape=(8, 24), offset=(k % 2 * 8, 0)), acc)
+    tk.tile_store(out, acc)
+
+
+KERNELS = [scaled, downwards]
+CASES = [(scaled, 0), (scaled, -2), (scaled, 3), (downwards, 4)]
+
+
+def arguments(n: int) -> dict[str, Any]:
+    rng = np.random.default_rng(n + 9)
+    a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((16, 24), (24, 24)))
+    return {"a": a, "b": b, "out": np.full((16, 24), 7.0, np.float32), "n": n, "scale": 2.0 * n}
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> EmulatedKernels:
+    found = [compile_kernel(kernel, device="cuda", arch="90a") for kernel in KERNELS]
+    assert all(plan.backend == "mma" for each in found for plan in each.plans)
+    return EmulatedKernels([each.generated for each in found], tmp_path_factory.mktemp("edges"))
+
+
+@pytest.mark.parametrize(("kernel", "n"), CASES, ids=lambda value: getattr(value, "name", value))
+def test_it_is_what_the_cpu_computes(kernel: tk.Kernel, n: int, kernels: EmulatedKernels) -> None:
+    wanted, found = arguments(n), arguments(n)
+    tk.launch_tiled(kernel, dim=1, inputs=list(wanted.values()), block_dim=32, device="cpu")
+    kernels.launch(KERNELS.index(kernel), (1,), found)
+    np.testing.assert_array_equal(found["out"], wanted["out"])
