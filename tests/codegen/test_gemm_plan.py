@@ -292,3 +292,17 @@ def test_a_plan_says_what_it_does():
     assert "128x128x32, f16 x f16 -> f32: mma (mma.m16n8k16.f32.f16.f16.f32)" in text
     assert "2 x 2 warps of 64 x 64, 128 threads" in text
     assert "4 stages of 32 along k, 65536 bytes shared" in text
+
+
+@pytest.mark.parametrize(
+    ("dtype", "total", "k", "stages"),
+    [
+        (float16, 0, 32, 4), (float16, 16, 16, 1), (float16, 24, 32, 1), (float16, 64, 32, 2), (float16, 1000, 32, 4),
+        (float32, 3, 4, 1), (float32, 8, 8, 1), (float32, 12, 16, 1), (float64, 16, 16, 1),
+    ],
+)  # fmt: skip
+def test_a_ring_is_no_longer_than_its_loop(dtype, total, k, stages):
+    """Else more blocks would fit, and a small product would be multiplied with zeros."""
+    factors = loaded(dtype, 32, 16), loaded(dtype, 16, 32)
+    ring = plan(Product(*factors, accumulator(dtype, dtype), joined=True, total=total), Situation("90a")).ring
+    assert (ring.k, ring.stages) == (k, stages)

@@ -283,5 +283,5 @@ def test_the_cpu_has_none() -> None:
 def test_a_plan_says_what_it_does() -> None:
     text = str(asked(loop(float16, 128, 128, 32)))
     assert "128x128x32, f16 x f16 -> f32: cublasdx (cuBLASDx, F16 in F32); 256 threads" in text
-    assert "4 stages of 32 along k, 65536 bytes shared" in text
+    assert "4 stages of 64 along k, 131072 bytes shared" in text
     assert str(asked(squares(float16)).unit) == "64x64x64 F16 NN, 64 threads, sm_90"

@@ -179,7 +179,7 @@ def test_turing_multiplies_halves_of_k_and_copies_by_hand(device: str) -> None:
 @needs_nvrtc
 @needs_nvdisasm
 def test_what_is_rounded_is_moved_sixteen_bytes_at_once() -> None:
-    """It comes by asynchronous copies, and is rounded where it arrives: through registers, each was waited for."""
+    """It comes by asynchronous copies, and is rounded where it arrives: loads through registers were waited for."""
     ops = instructions(cubin(Case(float32, float32, 64, 64, 16, rounds=True)))
     loop = main_loop(ops, "FFMA")
     moves = {op.split(".")[0]: op for op in loop if op.startswith(("LDGSTS", "STS", "LDG.", "LDS"))}

@@ -32,14 +32,14 @@ class Kind:
         return tk.float64 if self.dtype is tk.float64 else tk.float32
 
 
-LARGE, MIDDLE, SMALL = (128, 256, 32), (128, 128, 32), (64, 64, 32)
+LARGE, MIDDLE, WIDE, SMALL = (128, 256, 32), (128, 128, 32), (64, 128, 32), (64, 64, 32)
 KINDS = {
-    "fp16": Kind(tk.float16, "default", (LARGE, MIDDLE, SMALL), ((128, 128, 64), 256), 1e-2),
-    "bf16": Kind(tk.bfloat16, "default", (LARGE, MIDDLE, SMALL), ((128, 128, 64), 256), 5e-2),
-    "tf32": Kind(tk.float32, "tf32", (LARGE, MIDDLE, SMALL), ((64, 64, 64), 128), 1e-2),
-    "tf32x3": Kind(tk.float32, "tf32x3", (MIDDLE, SMALL), ((64, 64, 32), 128)),
-    "fp32": Kind(tk.float32, "default", (MIDDLE, SMALL), ((64, 64, 32), 128)),
-    "fp64": Kind(tk.float64, "default", (MIDDLE, SMALL), ((64, 64, 32), 128), 1e-12),
+    "fp16": Kind(tk.float16, "default", (LARGE, MIDDLE, WIDE, SMALL), ((128, 128, 64), 256), 1e-2),
+    "bf16": Kind(tk.bfloat16, "default", (LARGE, MIDDLE, WIDE, SMALL), ((128, 128, 64), 256), 5e-2),
+    "tf32": Kind(tk.float32, "tf32", (LARGE, MIDDLE, WIDE, SMALL), ((64, 64, 64), 128), 1e-2),
+    "tf32x3": Kind(tk.float32, "tf32x3", (MIDDLE, WIDE, SMALL), ((64, 64, 32), 128)),
+    "fp32": Kind(tk.float32, "default", (MIDDLE, WIDE, SMALL), ((64, 64, 32), 128)),
+    "fp64": Kind(tk.float64, "default", (MIDDLE, WIDE, SMALL), ((64, 64, 32), 128), 1e-12),
 }
 
 

@@ -40,6 +40,8 @@ class Product:
     precision: str = "default"
     joined: bool = False
     """Of a loop: whether what iterations add follows each other along both factors without a gap."""
+    total: int = 0
+    """Of a loop: the elements along the sum of all iterations, 0 where that is not known."""
 
     @property
     def m(self) -> int:

@@ -242,19 +242,30 @@ def ring_of(product: Product, situation: Situation, warps: Warps, a: Reading, b:
     """
     arch, kind = architecture(situation.arch), warps.kind
     room, stages = shared_of_block(arch) - situation.shared, _stages_of(arch, situation.stages)
-    # Where iterations follow each other without a gap, a step of the ring may have any length.
-    lengths = [kind.depth, kind.k] if product.joined else [product.k]
-    for length in lengths:
+    for length in _lengths(kind, product):
         depth = round_up(length, max(kind.k, *(16 // factor.dtype.itemsize for factor in (a, b))))
         step = a.bytes(warps.rows, depth) + b.bytes(warps.cols, depth)
         if step * (stages or 1) > room:
             continue
         blocks = _blocks(warps, depth)
         fitting = (room + RESERVED) // blocks - RESERVED
-        count = stages or max(1, min(MOST_STAGES, fitting // step if fitting >= 2 * step else room // step))
+        most = min(MOST_STAGES, -(-product.total // length) or MOST_STAGES)
+        count = stages or max(1, min(most, fitting // step if fitting >= 2 * step else room // step))
         blocks = min(blocks, max(1, (room + RESERVED) // (count * step + RESERVED)))
         return Ring(length, depth, count, count * step, blocks)
     return f"the factors of a step do not fit in {room} bytes of shared memory; use smaller tiles"
+
+
+def _lengths(kind: Kind, product: Product) -> Iterator[int]:
+    """What a step of the ring may add, best first: any length where iterations follow each other without a gap."""
+    length = kind.depth if product.joined else product.k
+    while True:
+        more = product.joined and length > kind.k
+        if not (more and product.total and length >= 2 * product.total):  # else half of it would be zeros
+            yield length
+        if not more:
+            return
+        length //= 2
 
 
 def _blocks(warps: Warps, depth: int) -> int:

@@ -108,8 +108,7 @@ class _Chooser:
 
     def _guesses(self, loop: found.GemmLoop) -> bool:
         """Whether what comes before the first iteration might read what is not there, where there is none."""
-        bounds = [loop.loop.operands[name] for name in ("start", "stop", "step")]
-        if all(isinstance(bound, Const) for bound in bounds) and range(*map(_known, bounds)):
+        if _trips(loop.loop):
             return False
         (body,) = loop.loop.blocks
         needed = _needed(body, (value for product in loop.products for value in _before(product)))
@@ -173,7 +172,8 @@ class _Chooser:
         made = product_of(op)
         a = replace(made.a, source=self._source(loop, product.a, 1, joined))
         b = replace(made.b, source=self._source(loop, product.b, 0, joined))
-        return _located(replace(made, a=a, b=b, joined=joined), self._situation(), op)
+        made = replace(made, a=a, b=b, joined=joined, total=_trips(loop) * made.k)
+        return _located(made, self._situation(), op)
 
     def _source(self, loop: Op, load: found.Load, k_axis: int, joined: bool) -> Source:
         known = self._class_of(_array(load))
@@ -302,6 +302,12 @@ def _tile(value: Any) -> TileType:
     type = value.type
     assert isinstance(type, TileType)
     return type
+
+
+def _trips(loop: Op) -> int:
+    """How often a loop runs; 0 where that is not known."""
+    bounds = [loop.operands[name] for name in ("start", "stop", "step")]
+    return len(range(*map(_known, bounds))) if all(isinstance(bound, Const) for bound in bounds) else 0
 
 
 def _known(operand: Any) -> int:
