@@ -80,6 +80,7 @@ def launches() -> Iterator[tuple[str, Run]]:
 
 def products() -> Iterator[tuple[str, Run]]:
     """Loops on tensor cores and on ordinary ones, with whole and ragged tiles."""
+    from tests.codegen import test_fragment_reductions as reduced
     from tests.runtime.cuda import test_gpu_products as on
 
     kinds = [d for d in on.DTYPES if tk.bfloat16 not in d]
@@ -95,6 +96,8 @@ def products() -> Iterator[tuple[str, Run]]:
         yield f"shared sums {backend}", partial(on.check, *given, after=on.shared, numpy_after=lambda t: t + 1.0)
     yield "attention", partial(on.test_factors_that_the_block_computes, tk.float16, 128)
     yield "residual", on.test_a_tile_is_added
+    for case, axis in itertools.product(reduced.CASES, (0, 1)):
+        yield f"reduced {case} along {axis}", partial(reduced.test_the_bits_on_a_gpu, case, axis)
 
 
 def relu(t: np.ndarray) -> np.ndarray:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -110,15 +113,31 @@ def check(case: Case, axis: int, found: dict[str, Any]) -> None:
     assert np.array_equal(found["least"][0], exact.min(axis)), case
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-def test_the_bits_are_those_of_any_other_reduction(axis: int, tmp_path: Any) -> None:
-    found = [compiled(case, axis) for case in CASES]
-    kernels = EmulatedKernels([each.generated for each in found], tmp_path)
-    for number, (case, each) in enumerate(zip(CASES, found, strict=True)):
+def check_all(cases: Sequence[Case], axis: int, folder: Path) -> None:
+    found = [compiled(case, axis) for case in cases]
+    kernels = EmulatedKernels([each.generated for each in found], folder)
+    for number, (case, each) in enumerate(zip(cases, found, strict=True)):
         assert each.source.count("tk::reduce_fragment<") == 3, case
         given = arguments(case, axis)
         kernels.launch(number, (1,), given)
         check(case, axis, given)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_bits_are_those_of_any_other_reduction(axis: int, tmp_path: Path) -> None:
+    check_all(CASES, axis, tmp_path)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(8))
+def test_tiles_of_any_shape(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    kinds = ((tk.float16, tk.float32), (tk.float16, tk.float16), (tk.float32, tk.float32), (tk.float64, tk.float64))
+    cases = []
+    for _ in range(8):
+        tile = rng.randrange(1, 97), rng.randrange(1, 97)
+        cases.append(Case(tile, *rng.choice(kinds), block_dim=rng.choice((128, 256))))
+    check_all(cases, seed % 2, tmp_path)
 
 
 @pytest.mark.gpu

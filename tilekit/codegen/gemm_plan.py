@@ -223,9 +223,8 @@ def _mma(product: Product, situation: Situation) -> Plan | str:
         return f"the tensor cores of sm_{situation.arch} multiply float16 alone"
     a, b = _reading(kind, product.a, 1), _reading(kind, product.b, 0)
     warps = warps_of(kind, product.m, product.n, situation.threads, (_weight(a), _weight(b)))
-    if warps is None:
-        block = f"{situation.threads} threads" if situation.threads else "a block"
-        return f"the registers of {block} do not hold {product.m} x {product.n} sums"
+    if isinstance(warps, str):
+        return warps
     ring = None
     if product.in_loop:
         found = ring_of(product, situation, warps, a, b)

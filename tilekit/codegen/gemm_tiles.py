@@ -170,8 +170,8 @@ class Warps:
         return max(self.registers(self.kind.depth) - saved - given, 0)
 
 
-def warps_of(kind: Kind, m: int, n: int, threads: int | None, weights: tuple[int, int]) -> Warps | None:
-    """The warps over a tile: of that many threads, or as many as are fastest. None where no number can hold the sums.
+def warps_of(kind: Kind, m: int, n: int, threads: int | None, weights: tuple[int, int]) -> Warps | str:
+    """The warps over a tile: of that many threads, or as many as are fastest; or why none can hold the sums.
 
     Args:
         kind: Of the product.
@@ -193,7 +193,12 @@ def warps_of(kind: Kind, m: int, n: int, threads: int | None, weights: tuple[int
     if best.lacking:
         others = [warps for count in counts for warps in _grids(kind, m, n, count)]
         best = min((best, *others), key=lambda warps: (not _holds(warps), warps.lacking, *_cost(warps, weights)))
-    return best if _holds(best) else None
+    if _holds(best):
+        return best
+    block, instead = (
+        (f"{threads} threads", "smaller tiles or more threads") if threads else ("a block", "smaller tiles")
+    )
+    return f"the registers of {block} do not hold {m} x {n} sums; use {instead}"
 
 
 def _shaped(kind: Kind, m: int, n: int, count: int, weights: tuple[int, int]) -> Warps:
@@ -261,7 +266,7 @@ def ring_of(product: Product, situation: Situation, warps: Warps, a: Reading, b:
         count = stages or max(1, min(most, fitting // step if fitting >= 2 * step else room // step))
         blocks = min(blocks, max(1, (room + RESERVED) // (count * step + RESERVED)))
         return Ring(length, depth, count, count * step, blocks)
-    return f"the factors of a step do not fit in {room} bytes of shared memory"
+    return f"the factors of a step do not fit in {room} bytes of shared memory; use smaller tiles"
 
 
 def _lengths(kind: Kind, product: Product) -> Iterator[int]:

@@ -103,9 +103,8 @@ def serve(product: Product, situation: Situation) -> Served | str:
         return why_not
     kind, precision, lost = _precision(product)
     warps = warps_of(kind, product.m, product.n, situation.threads, (1, 1))
-    if warps is None:
-        block = f"{situation.threads} threads" if situation.threads else "a block"
-        return f"the registers of {block} do not hold {product.m} x {product.n} sums"
+    if isinstance(warps, str):
+        return warps
     sums = PRECISIONS[accumulator(product.a.dtype, product.b.dtype, product.out)]
     how = precision, sums, architecture(situation.arch), warps.threads
     ring = product.in_loop

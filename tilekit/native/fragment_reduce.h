@@ -92,14 +92,15 @@ TK_FN void combine_warps(TM team, RunParts<Acc>& parts, const S* r, int kept, Ac
 template <class L, int Axis>
 constexpr int exchanged_values = 2 * kLanes * Along<L, 1 - Axis>::lanes * Along<L, 1 - Axis>::warps;
 
-// out[e * step] = the reduction of row e (Axis 1) or column e (Axis 0). Where several warps share those, `exchange` has
-// exchanged_values, and may be used again afterwards. All threads call it; none sees `out`, also in shared memory, before
-// it has met the others.
-template <class L, int Axis, class Acc, class S, class TO, class F, class TM>
+// out[e * step] = the reduction of row e (Axis 1) or column e (Axis 0). Where several warps share those, `exchange` holds
+// Values, at least exchanged_values, and may be used again afterwards. All threads call it; none sees `out`, also in shared
+// memory, before it has met the others.
+template <class L, int Axis, int Values, class Acc, class S, class TO, class F, class TM>
 TK_FN void reduce_fragment(TM team, TO* out, i64 step, const S* r, Acc* exchange, F combine)
 {
     typedef Along<L, Axis> A;
     typedef Along<L, 1 - Axis> Kept;
+    static_assert(A::warps == 1 || Values >= exchanged_values<L, Axis>, "warps need more memory to exchange parts");
     constexpr int rows = Kept::lanes * Kept::warps;
     const int rank = team.rank(), row = Kept::warp(rank) * Kept::lanes + Kept::lane(rank);
     TK_UNROLL
