@@ -58,13 +58,16 @@ ODD = [
     ((8, 256, 4), tk.float32, "default", "TN", "90"),
     ((8, 200, 64), tk.float16, "default", "TN", "75"),
     ((8, 192, 64), tk.float16, "default", "TN", "86"),
+    ((192, 8, 128), tk.float32, "default", "TT", "100"),
+    ((104, 31, 16), tk.bfloat16, "default", "TN", "90"),
+    ((24, 192, 4), tk.float16, "default", "NN", "90a"),
 ]
 
 
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("tile", "dtype", "precision", "order", "arch"),
-    [ODD[0], *(pytest.param(*case, marks=pytest.mark.deep) for case in ODD[1:])],
+    [ODD[0], ODD[-1], *(pytest.param(*case, marks=pytest.mark.deep) for case in ODD[1:-1])],
     ids=str,
 )
 def test_odd_tiles_fit_the_registers(tile: Tile, dtype: Any, precision: str, order: str, arch: str) -> None:

@@ -119,7 +119,8 @@ private:
     TK_METHOD void copy_packs(int rank, u32 memory, const Range& rows, const Range& cols) const
     {
         u64 at = from;
-        TK_UNROLL
+        // Addresses of irregular units differ in each round; the compiler keeps those of all that are written out.
+        TK_UNROLL_BY((regular || rounds <= 8 ? rounds : 4))
         for (int i = 0; i < rounds; ++i) {
             if (units % Threads && i * Threads + rank >= units) break;
             const int row = row_of(rank, i), col = col_of(rank, i), more = cols.hi - col;
