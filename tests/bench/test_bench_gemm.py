@@ -66,13 +66,15 @@ def test_the_kernels_multiply(count: int) -> None:
 
 
 @pytest.mark.parametrize("make", [warp_loop, warp_batch])
-def test_warp_takes_its_kernels(make: Any) -> None:
+@pytest.mark.parametrize("tf32", [False, True])
+def test_warp_takes_its_kernels(make: Any, tf32: bool) -> None:
     warp = import_warp()
-    kernel = make(warp, warp.float16, warp.float32, (16, 16, 16), False)
-    kernel.module.options["enable_backward"] = False
+    name = "float32" if tf32 else "float16"
+    kernel = make(warp, getattr(warp, name), warp.float32, (16, 16, 16), tf32)
+    assert kernel.module.options["enable_backward"] is False
     rng = np.random.default_rng(1)
-    a, b = (rng.standard_normal((16, 16)).astype(np.float16) for _ in range(2))
-    given = [warp.array(x, dtype=warp.float16, device="cpu") for x in (a, b, np.zeros_like(a))]
+    a, b = (rng.standard_normal((16, 16)).astype(name) for _ in range(2))
+    given = [warp.array(x, dtype=getattr(warp, name), device="cpu") for x in (a, b, np.zeros_like(a))]
     dim = (1, 1) if make is warp_loop else (1,)
     warp.launch_tiled(kernel, dim=dim, inputs=[*given[:2], 1], outputs=given[2:], block_dim=32, device="cpu")
     np.testing.assert_allclose(given[2].numpy(), (a.astype("f4") @ b.astype("f4")), rtol=2e-3, atol=2e-3)
@@ -141,12 +143,21 @@ def test_rows_have_ratios_to_the_fastest_of_each_peer() -> None:
     assert rows_of(problem, [entry("tilekit mma", 1.0, error=float("nan"))])[0].note.startswith("wrong")
 
 
-def test_a_picture_shows_what_has_run(tmp_path: Path) -> None:
-    entries = [entry(CUBLAS, 1e-5), entry("tilekit mma", 2e-5), Entry(WARP, "", lambda: None, None, note="missing")]
-    measure(entries, Ticks(), 1)
-    rows = rows_of(Problem("fp32", 64, 3), entries)
-    picture(rows, tmp_path / "gemm.svg")
-    assert (tmp_path / "gemm.svg").stat().st_size > 1000
+@pytest.mark.parametrize("peers", [True, False])
+def test_a_picture_shows_what_has_run(tmp_path: Path, peers: bool) -> None:
+    rows = []
+    for problem in (Problem("fp32", 64, 3), Problem("fp16", 1024), Problem("fp16", 2048)):
+        entries = [entry("tilekit mma", 2e-5), Entry(WARP, "", lambda: None, None, note="missing")]
+        entries += [entry(CUBLAS, 1e-5)] if peers else []
+        measure(entries, Ticks(), 1)
+        rows += rows_of(problem, entries)
+    for name in ("gemm.svg", "gemm.png"):
+        picture(rows, tmp_path / name)
+    drawn = (tmp_path / "gemm.svg").read_text()
+    assert {
+        word for word in ("fp32", "fp16", "2048^3", "64^3", "x 3", "tilekit mma", CUBLAS, WARP) if f">{word}<" in drawn
+    } == ({"fp32", "fp16", "2048^3", "64^3", "x 3", "tilekit mma"} | ({CUBLAS} if peers else set()))
+    assert ("of cuBLAS's speed" in drawn) == peers
 
 
 def test_all_that_can_compete_does() -> None:

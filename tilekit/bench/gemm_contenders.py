@@ -140,7 +140,6 @@ def _warp(problem: Problem, data: Data, tile: Tile, threads: int) -> Entry:
     dtype, total = (getattr(warp, names[each.short]) for each in (kind.dtype, kind.total))
     make = kernels.warp_loop if problem.count == 1 else kernels.warp_batch
     kernel = make(warp, dtype, total, tile, kind.precision == "tf32")
-    kernel.module.options["enable_backward"] = False  # the kernel's own option does not reach products
     grid, steps = _grid(problem, tile)
     arrays = [warp.from_torch(array, dtype=dtype) for array in (data.a, data.b, out)]
     stream = warp.stream_from_torch(data.torch.cuda.current_stream())

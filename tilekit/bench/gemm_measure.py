@@ -60,14 +60,15 @@ def attempt(entry: Entry, act: Callable[[], Any]) -> Any:
 
 
 def brief(error: BaseException) -> str:
-    """The first line of an error, with its class.
+    """The first line of an error, with its class; the second one too where that is what it announces.
 
     Example:
-        >>> brief(ValueError("no such tile\\nhere"))
-        'ValueError: no such tile'
+        >>> brief(ValueError("no such tile\\nhere")), brief(ValueError("in line 3:\\n\\nno such tile"))
+        ('ValueError: no such tile', 'ValueError: in line 3: no such tile')
     """
-    text = str(getattr(error, "message", None) or error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0][:160]}" if text else type(error).__name__
+    lines = [line.strip() for line in str(getattr(error, "message", None) or error).splitlines() if line.strip()]
+    text = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
+    return f"{type(error).__name__}: {text[:240]}" if text else type(error).__name__
 
 
 def measure(entries: Sequence[Entry], clock: Clock, rounds: int = ROUNDS) -> None:

@@ -13,6 +13,8 @@ from tilekit.bench.gemm_problems import KINDS, Problem
 from tilekit.errors import MissingPackageError
 
 CUBLAS, WARP = "cuBLAS", "Warp"
+COLUMNS = 3
+"""Of panels in a picture."""
 HEAD = ("product", "by", "tile", "TFLOP/s", "of cuBLAS", "of Warp", "first launch (s)", "error", "")
 
 
@@ -109,7 +111,8 @@ def as_json(rows: Sequence[Row], about: str) -> str:
 
 
 def picture(rows: Sequence[Row], path: Path) -> None:
-    """Draw the fastest of each contender, a group of bars for each product.
+    """Draw the fastest of each contender: a panel for each kind of product, in it a group of bars for each product, as
+    fractions of cuBLAS's speed where that was measured.
 
     Args:
         rows: All of them.
@@ -119,19 +122,43 @@ def picture(rows: Sequence[Row], path: Path) -> None:
         MissingPackageError: Matplotlib is not installed.
     """
     try:
+        from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingPackageError("the picture needs Matplotlib: python -m pip install matplotlib") from error
     shown = [row for row in best(rows) if row.tflops is not None]
-    problems, names = list(dict.fromkeys(row.problem for row in shown)), list(dict.fromkeys(row.by for row in shown))
-    figure = Figure(figsize=(max(6.0, 1.2 * len(problems)), 4.5), layout="constrained")
-    axes: Any = figure.subplots()
+    kinds, names = list(dict.fromkeys(row.kind for row in shown)), list(dict.fromkeys(row.by for row in shown))
+    down = -(-len(kinds) // COLUMNS) or 1
+    figure = Figure(figsize=(14, 3.4 * down), layout="constrained")
+    panels: list[Any] = list(figure.subplots(down, COLUMNS, squeeze=False).flat)
+    for panel in panels:
+        panel.set_axis_off()
+    for kind, panel in zip(kinds, panels, strict=False):
+        panel.set_axis_on()
+        _panel(panel, [row for row in shown if row.kind == kind], names)
+        panel.set_title(kind)
+    figure.legend(*_handles(panels), loc="outside lower center", ncols=max(1, len(names)))
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "tilekit"}):  # text, not outlines; the same file again
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def _panel(panel: Any, rows: Sequence[Row], names: Sequence[str]) -> None:
+    problems, width = list(dict.fromkeys(row.problem for row in rows)), 0.8 / len(names)
+    relative = all(row.of_cublas is not None for row in rows)
     for number, name in enumerate(names):
-        own = {row.problem: row.tflops for row in shown if row.by == name}
-        places = [at + (number - len(names) / 2 + 0.5) * 0.8 / len(names) for at in range(len(problems))]
-        axes.bar(places, [own.get(problem, 0.0) for problem in problems], 0.8 / len(names), label=name)
-    axes.set_xticks(range(len(problems)), [str(problem) for problem in problems], rotation=45, ha="right")
-    axes.set_ylabel("TFLOP/s")
-    axes.set_yscale("log")
-    axes.legend()
-    figure.savefig(path)
+        own = {row.problem: (row.of_cublas if relative else row.tflops) or 0.0 for row in rows if row.by == name}
+        places = [at + (number - len(names) / 2 + 0.5) * width for at in range(len(problems))]
+        panel.bar(places, [own.get(problem, 0.0) for problem in problems], width, label=name, color=f"C{number}")
+    fastest = [max(row.tflops or 0.0 for row in rows if row.problem == problem) for problem in problems]
+    names_of = [str(problem).removeprefix(f"{problem.kind} ").replace(" x ", "\nx ") for problem in problems]
+    labels = [f"{own}\n{most:.0f}" for own, most in zip(names_of, fastest, strict=True)]
+    panel.set_xticks(range(len(problems)), labels, fontsize=7)
+    panel.set_ylabel("of cuBLAS's speed" if relative else "TFLOP/s")
+    panel.set_xlabel("below each product, the fastest one's TFLOP/s", fontsize=7)
+
+
+def _handles(panels: Iterable[Any]) -> tuple[list[Any], list[str]]:
+    found = {
+        label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
+    return list(found.values()), list(found)

@@ -86,11 +86,16 @@ def product_batch(dtype: Any, total: Any, tile: Tile, precision: str = "default"
     return product
 
 
-def warp_loop(warp: Any, dtype: Any, total: Any, tile: tuple[int, int, int], tf32: bool) -> Any:
+WARP_OPTIONS = {"enable_backward": False}
+"""Of a module: a kernel's own option of that name does not reach its products, which then take three times as long to
+compile, and refuse bfloat16."""
+
+
+def warp_loop(warp: Any, dtype: Any, total: Any, tile: Tile, tf32: bool) -> Any:
     """:func:`product_loop` for Warp, where a precision must be written out, and each kernel a module of its own."""
     m, n, k = tile
 
-    @warp.kernel(enable_backward=False, module="unique")
+    @warp.kernel(module="unique", module_options=WARP_OPTIONS)
     def default(
         a: warp.array2d(dtype=dtype),  # type: ignore[valid-type]
         b: warp.array2d(dtype=dtype),  # type: ignore[valid-type]
@@ -105,7 +110,7 @@ def warp_loop(warp: Any, dtype: Any, total: Any, tile: tuple[int, int, int], tf3
             warp.tile_matmul(x, y, acc)
         warp.tile_store(c, warp.tile_astype(acc, dtype), offset=(i * m, j * n))
 
-    @warp.kernel(enable_backward=False, module="unique")
+    @warp.kernel(module="unique", module_options=WARP_OPTIONS)
     def rounded(
         a: warp.array2d(dtype=dtype),  # type: ignore[valid-type]
         b: warp.array2d(dtype=dtype),  # type: ignore[valid-type]
@@ -123,12 +128,12 @@ def warp_loop(warp: Any, dtype: Any, total: Any, tile: tuple[int, int, int], tf3
     return rounded if tf32 else default
 
 
-def warp_batch(warp: Any, dtype: Any, total: Any, tile: tuple[int, int, int], tf32: bool = False) -> Any:
-    """:func:`product_batch` for Warp; batches are not measured in tf32."""
+def warp_batch(warp: Any, dtype: Any, total: Any, tile: Tile, tf32: bool) -> Any:
+    """:func:`product_batch` for Warp."""
     m, n, k = tile
 
-    @warp.kernel(enable_backward=False, module="unique")
-    def product(
+    @warp.kernel(module="unique", module_options=WARP_OPTIONS)
+    def default(
         a: warp.array2d(dtype=dtype),  # type: ignore[valid-type]
         b: warp.array2d(dtype=dtype),  # type: ignore[valid-type]
         steps: int,
@@ -141,4 +146,18 @@ def warp_batch(warp: Any, dtype: Any, total: Any, tile: tuple[int, int, int], tf
         warp.tile_matmul(x, y, acc)
         warp.tile_store(c, warp.tile_astype(acc, dtype), offset=(i * m, 0))
 
-    return product
+    @warp.kernel(module="unique", module_options=WARP_OPTIONS)
+    def rounded(
+        a: warp.array2d(dtype=dtype),  # type: ignore[valid-type]
+        b: warp.array2d(dtype=dtype),  # type: ignore[valid-type]
+        steps: int,
+        c: warp.array2d(dtype=dtype),  # type: ignore[valid-type]
+    ):
+        i = warp.tid()
+        acc = warp.tile_zeros(shape=(m, n), dtype=total)
+        x = warp.tile_load(a, shape=(m, k), offset=(i * m, 0))
+        y = warp.tile_load(b, shape=(k, n), offset=(i * k, 0))
+        warp.tile_matmul(x, y, acc, precision="tf32")
+        warp.tile_store(c, acc, offset=(i * m, 0))
+
+    return rounded if tf32 else default

@@ -134,7 +134,7 @@ def _emit_native(cx: Any, target: Any, a: Any, axis: int | None, wide: str, func
 def _emit_fragment(cx: Any, target: Any, a: Any, axis: int, wide: str, functor: str) -> None:
     """Of a tile in the registers that a product left it in."""
     values = a.layout.exchanged(axis)
-    memory = cx.exchange(values * max(a.type.dtype.itemsize, 4)) if values else "nullptr"
+    memory = cx.exchange(a.layout.exchanged_bytes(axis, a.type.dtype.itemsize)) if values else "nullptr"
     call = f"tk::reduce_fragment<{a.layout.cpp}, {axis}, {values}, {wide}>"
     cx.line(f"{call}(team, {target.pointer}, {target.strides[0]}, {a.pointer}, ({wide}*){memory}, tk::{functor}{{}});")
 

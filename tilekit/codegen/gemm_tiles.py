@@ -19,6 +19,8 @@ MOST_REGISTERS = 255
 """Of a thread."""
 OTHER_REGISTERS = 56
 """That a thread needs for addresses and bounds."""
+SAVED_REGISTERS = 32
+"""Of those that a thread of multiply-adds is said to need, those that the compiler does without."""
 MOST_STAGES = 4
 """More have not made any product faster."""
 STAGES_BY_HAND = 2
@@ -160,6 +162,13 @@ class Warps:
         """Whether a thread has all the registers that it needs."""
         return self.registers(self.kind.depth) <= min(REGISTERS // self.threads, round_up(MOST_REGISTERS, 8))
 
+    @property
+    def lacking(self) -> int:
+        """About how many registers a thread lacks. Multiply-adds, of which one needs few at once, find some to save."""
+        saved = SAVED_REGISTERS if self.kind.is_fma else 0
+        given = min(REGISTERS // self.threads, MOST_REGISTERS)
+        return max(self.registers(self.kind.depth) - saved - given, 0)
+
 
 def warps_of(kind: Kind, m: int, n: int, threads: int | None, weights: tuple[int, int]) -> Warps | str:
     """The warps over a tile: of that many threads, or as many as are fastest; or why none can hold the sums.
@@ -171,6 +180,7 @@ def warps_of(kind: Kind, m: int, n: int, threads: int | None, weights: tuple[int
         threads: Of the block, where that is fixed; a multiple of 32.
         weights: What it costs to read a row of ``a`` and a column of ``b``, relative to each other.
     """
+    counts = (threads // WARP,) if threads else WARP_COUNTS
     if threads:
         best = _shaped(kind, m, n, threads // WARP, weights)
     else:
@@ -180,6 +190,9 @@ def warps_of(kind: Kind, m: int, n: int, threads: int | None, weights: tuple[int
         best = grids[chosen]
         if not best.spacious and chosen and grids[chosen - 1].spacious:
             best = grids[chosen - 1]
+    if best.lacking:
+        others = [warps for count in counts for warps in _grids(kind, m, n, count)]
+        best = min((best, *others), key=lambda warps: (not _holds(warps), warps.lacking, *_cost(warps, weights)))
     if _holds(best):
         return best
     block, instead = (

@@ -62,6 +62,10 @@ class Fragment:
         assert self.warps is not None
         return 0 if self.warps[axis] == 1 else 2 * REDUCED_LANES * MOST_KEPT * self.warps[1 - axis]
 
+    def exchanged_bytes(self, axis: int, itemsize: int) -> int:
+        """The bytes of those, of a tile with elements of ``itemsize``: 16-bit floats are reduced in float32."""
+        return self.exchanged(axis) * max(itemsize, 4)
+
 
 Layout = Blocked | Fragment
 

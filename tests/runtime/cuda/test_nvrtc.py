@@ -236,3 +236,38 @@ def test_ctrl_c_is_answered(tmp_path: Path) -> None:
         assert time.monotonic() - began < allowed(1)
         assert child.wait(20) == 3
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "registers", "spilled", "options", "compiled"),
+    [
+        ("128", 40, (96, 0), {}, 2),
+        ("128", 40, (96, 104), {}, 2),  # it is not better
+        ("128", 255, (96, 0), {}, 1),  # there are no more
+        ("128", 40, (0, 0), {}, 1),
+        ("128", 40, (96, 0), {"cuda_max_registers": 40}, 1),  # which was asked for
+    ],
+)
+def test_registers_that_there_are_are_not_spilled(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    bounds: str,
+    registers: int,
+    spilled: Any,
+    options: Any,
+    compiled: int,
+) -> None:
+    sources = []
+
+    def compile_cubin(source: str, *_: Any) -> Cubin:
+        sources.append(source)
+        said = spilled[len(sources) - 1]
+        return Cubin(source.encode(), f"{said} bytes spill stores, Used {registers} registers")
+
+    monkeypatch.setattr(nvrtc, "compile_cubin", compile_cubin)
+    source = 'extern "C" __global__ void __launch_bounds__(128) tk_launch() {}'
+    alone = source.replace("(128)", "(128, 1)")
+    cubin, where = build.build(source, "spills", Target("cuda", "90", threads=128), options)
+    assert sources == [source, alone][:compiled]
+    best = alone if compiled == 2 and spilled[1] < spilled[0] else source
+    assert (cubin.code.decode(), (where / "kernel.cu").read_text()) == (best, best)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tilekit.codegen.gemm_tiles import MOST_REGISTERS, REGISTERS
 from tilekit.codegen.gemm_units import Units
 from tilekit.codegen.target import Target
 from tilekit.config import config
@@ -100,10 +101,12 @@ def build(
 
     def compile_into(folder: Path) -> None:
         nvrtc.check_arch(target.arch)
-        (folder / "kernel.cu").write_text(source, encoding="utf-8")
+        (folder / "kernel.cu").write_text(source, encoding="utf-8")  # also of what the compiler then refuses
         what = "compiling kernel {!r} for sm_{} with NVRTC {}.{}".format(name, target.arch, *version)
         with progress(what, lambda: reason(KIND, describe)):
-            found = _linked(source, name, given, units) if units else _compiled(source, name, given)
+            told = source, name, given
+            found, text = _linked(*told, units) if units else _compiled(*told, target.threads)
+        (folder / "kernel.cu").write_text(text, encoding="utf-8")
         (folder / CUBIN).write_bytes(found.code)
         (folder / "ptxas.txt").write_text(found.log, encoding="utf-8")
 
@@ -112,15 +115,23 @@ def build(
     return Cubin(code, log), folder
 
 
-def _compiled(source: str, name: str, given: Sequence[str]) -> Cubin:
-    return nvrtc.compile_cubin(source, name, headers(), given)
+def _compiled(source: str, name: str, given: Sequence[str], threads: int) -> tuple[Cubin, str]:
+    """The cubin, and the source it is of: one that wants a single block where the assembler, for the sake of more of
+    them, has spilled registers of which there are enough."""
+    found = nvrtc.compile_cubin(source, name, headers(), given)
+    limited = any(option.startswith("--maxrregcount") for option in given)
+    if not found.spilled or limited or found.registers >= min(REGISTERS // threads // 8 * 8, MOST_REGISTERS):
+        return found, source
+    alone = source.replace(f"__launch_bounds__({threads})", f"__launch_bounds__({threads}, 1)")
+    other = nvrtc.compile_cubin(alone, name, headers(), given)
+    return (other, alone) if other.spilled < found.spilled else (found, source)
 
 
-def _linked(source: str, name: str, given: Sequence[str], units: Units) -> Cubin:
-    """The cubin of a kernel with the units that it uses."""
+def _linked(source: str, name: str, given: Sequence[str], units: Units) -> tuple[Cubin, str]:
+    """The cubin of a kernel with the units that it uses, and its source."""
     ready = make_units(units)
     told = [option for option in given if not option.startswith(("--ptxas-options", "--maxrregcount"))]
     told += [option for unit in ready for option in unit.options]
     kernel = nvrtc.compile_for_linking(source, name, headers(), told)
     parts = {name: kernel, **{each.unit.name: each.code for each in ready}}
-    return link.link(parts, name, link.options_of(given))
+    return link.link(parts, name, link.options_of(given)), source
