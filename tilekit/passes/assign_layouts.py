@@ -68,7 +68,7 @@ def exchanged_bytes(fn: Function, layouts: Mapping[Value, Layout]) -> int:
         tile = next(op.inputs()) if op.builtin.along else None
         layout = layouts.get(tile) if tile is not None else None
         if tile is not None and isinstance(layout, Fragment):
-            sizes.append(layout.exchanged_bytes(op.attrs[op.builtin.along] % 2, tile.type.dtype.itemsize))
+            sizes.append(layout.exchanged(op.attrs[op.builtin.along] % 2, tile.type.dtype.itemsize)[1])
     return max(sizes)
 
 
