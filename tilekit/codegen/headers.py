@@ -14,7 +14,7 @@ _OWN = "vector.h"
 """Only for the CPU's own loops: it comes with the headers that need it."""
 _DECLARED = re.compile(
     r"^(?:template <.*> )?(?:"
-    r"(?:TK_FN|TK_TILE|TK_COLD|TK_CONSTANT)\b[^(]*?\b(\w+)\("  # functions
+    r"(?:TK_FN|TK_LONG|TK_TILE|TK_COLD|TK_CONSTANT)\b[^(]*?\b(\w+)\("  # functions
     r"|struct (\w+)|typedef [^;]*\b(\w+);"
     r"|(?:constexpr|using|TK_TABLE)\b[^=]*?\b(\w+)(?:\[.*\])? ?="
     r")",

@@ -29,6 +29,13 @@
 #else
 #define TK_COLD static __attribute__((noinline, noclone, unused))
 #endif
+// A function of one element that is long: on CUDA one copy serves all its calls. A thread calls it for each of its elements,
+// of which it may have a hundred, and copies for each would take minutes to compile.
+#ifdef TK_CUDA
+#define TK_LONG TK_COLD
+#else
+#define TK_LONG TK_FN
+#endif
 // A function over a whole tile: on the CPU one copy serves all its calls, which keeps unrolled kernels quick to compile.
 #ifdef TK_CUDA
 #define TK_TILE TK_FN

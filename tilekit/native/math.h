@@ -16,7 +16,7 @@ TK_FN f64 rsqrt(f64 x) { return 1.0 / sqrt_ieee(x); }
 TK_FN f32 rsqrt(f32 x) { return 1.0f / sqrt_ieee(x); }
 
 // The cube root. f64 within 1 ulp.
-TK_FN f64 cbrt(f64 x)
+TK_LONG f64 cbrt(f64 x)
 {
     const f64 a = copysign(x, 1.0);
     const bool tiny = a < 0x1p-1022;
@@ -42,13 +42,13 @@ TK_FN f64 erfc_tail(f64 y)
     return exp_sum(-s, -fma_ieee(c, c, -s), 0) * g;
 }
 // The error function and its complement. f64: erf within 2 ulp, erfc within 4; f32 erf within 2 ulp.
-TK_FN f64 erf(f64 x)
+TK_LONG f64 erf(f64 x)
 {
     const f64 a = copysign(x, 1.0);
     const f64 y = a < 0.75 ? fma_ieee(a, poly_erf(a < 0.75 ? a * a : 0.0), a) : 1.0 - erfc_tail(a);
     return x != x ? x : copysign(y, x);
 }
-TK_FN f64 erfc(f64 x)
+TK_LONG f64 erfc(f64 x)
 {
     const f64 a = copysign(x, 1.0), z = a < 0.75 ? x * x : 0.0;
     const f64 tail = erfc_tail(a < 0.75 ? 0.75 : a);

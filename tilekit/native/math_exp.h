@@ -88,7 +88,7 @@ TK_FN f32 exp2(f32 x)
     return x != x ? x : y;
 }
 // e^x - 1 without cancellation. f64 within 2 ulp.
-TK_FN f64 expm1(f64 x)
+TK_LONG f64 expm1(f64 x)
 {
     const f64 low = x > -60.0 ? x : -60.0, c = low < 720.0 ? low : 720.0;
     const f64 n = rint_ieee(c * kLog2E);
@@ -160,7 +160,7 @@ TK_FN Pair log_pair(f64 x)
     return quick_sum(s.hi, s.lo + fma_ieee((f64)v.k, kLn2Lo, m.lo));
 }
 // log2 x, exact at powers of two. f64 within 1 ulp.
-TK_FN f64 log2(f64 x)
+TK_LONG f64 log2(f64 x)
 {
     const Split v = split(x);
     const Pair l = mul_pair(log_mantissa(v.m), {kLog2E, 0x1.777d0ffda0d24p-56});
@@ -168,13 +168,13 @@ TK_FN f64 log2(f64 x)
     return log_domain(x, s.hi + (s.lo + l.lo));
 }
 // log10 x. f64 within 1 ulp.
-TK_FN f64 log10(f64 x)
+TK_LONG f64 log10(f64 x)
 {
     const Pair l = mul_pair(log_pair(x), {0x1.bcb7b1526e50ep-2, 0x1.95355baaafad3p-57});
     return log_domain(x, l.hi + l.lo);
 }
 // ln(1 + x) without cancellation. f64 within 2 ulp.
-TK_FN f64 log1p(f64 x)
+TK_LONG f64 log1p(f64 x)
 {
     const Pair u = two_sum(1.0, x);
     const f64 y = log(u.hi) + (u.hi > 0 && u.hi < infinity() ? u.lo / u.hi : 0.0);
@@ -196,32 +196,32 @@ TK_FN f64 pow_domain(f64 x, f64 y, f64 r)
     return x == 1.0 || y == 0 ? 1.0 : v;
 }
 // x^y, the special cases of C's pow. f64 within 1 ulp, f32 within 1 ulp.
-TK_FN f64 pow(f64 x, f64 y)
+TK_LONG f64 pow(f64 x, f64 y)
 {
     const Pair l = log_pair(x < 0 ? -x : x);
     const f64 e = y * l.hi;
     const f64 lo = e < 1000.0 && e > -1000.0 ? fma_ieee(y, l.hi, -e) + y * l.lo : 0.0;
     return pow_domain(x, y, exp_sum(e, lo, 0));
 }
-TK_FN f32 pow(f32 x, f32 y)
+TK_LONG f32 pow(f32 x, f32 y)
 {
     const f64 wide = (f64)x;
     return (f32)pow_domain(wide, (f64)y, exp((f64)y * log(wide < 0 ? -wide : wide)));
 }
 
 // Hyperbolic functions. f64 within 3 ulp, f32 tanh within 2 ulp.
-TK_FN f64 sinh(f64 x)
+TK_LONG f64 sinh(f64 x)
 {
     const f64 a = copysign(x, 1.0), e = expm1(a < 40.0 ? a : 40.0);
     const f64 y = a < 40.0 ? 0.5 * (e + e / (e + 1.0)) : exp_sum(a, 0.0, -1);
     return x != x ? x : copysign(y, x);
 }
-TK_FN f64 cosh(f64 x)
+TK_LONG f64 cosh(f64 x)
 {
     const f64 h = exp_sum(copysign(x, 1.0), 0.0, -1);
     return h + 0.25 / h;
 }
-TK_FN f64 tanh(f64 x)
+TK_LONG f64 tanh(f64 x)
 {
     const f64 t = expm1(-2.0 * copysign(x, 1.0));
     return x != x ? x : copysign(t / (2.0 + t), x);
@@ -233,19 +233,19 @@ TK_FN f32 tanh(f32 x)
     const f32 large = 1.0f - 2.0f / (exp(2.0f * (a < 20.0f ? a : 20.0f)) + 1.0f);
     return x != x ? x : copysign(a < 0.625f ? small : large, x);
 }
-TK_FN f64 asinh(f64 x)
+TK_LONG f64 asinh(f64 x)
 {
     const f64 a = copysign(x, 1.0), c = a < 0x1p28 ? a : 0x1p28, s = c * c;
     const f64 y = a < 0x1p28 ? log1p(c + s / (1.0 + sqrt_ieee(1.0 + s))) : log(a) + kLn2;
     return x != x ? x : copysign(y, x);
 }
-TK_FN f64 acosh(f64 x)
+TK_LONG f64 acosh(f64 x)
 {
     const f64 t = x - 1.0;
     const f64 y = x < 0x1p28 ? log1p(t + sqrt_ieee(t * (t + 2.0))) : log(x) + kLn2;
     return x >= 1.0 ? y : quiet_nan();
 }
-TK_FN f64 atanh(f64 x)
+TK_LONG f64 atanh(f64 x)
 {
     const f64 a = copysign(x, 1.0);
     const f64 y = 0.5 * log1p(2.0 * a / (1.0 - a));

@@ -128,7 +128,7 @@ TK_FN f32 tan(f32 x)
 }
 
 // Inverse sine and cosine of x limited to [-1, 1]. f64 within 2 ulp.
-TK_FN f64 asin(f64 x)
+TK_LONG f64 asin(f64 x)
 {
     const f64 a = copysign(x, 1.0) < 1.0 ? copysign(x, 1.0) : 1.0;
     const bool small = a <= 0.5;
@@ -137,7 +137,7 @@ TK_FN f64 asin(f64 x)
     const f64 y = small ? t + p : kPio2Hi - (2.0 * (t + p) - kPio2Lo);
     return x == x ? copysign(y, x) : quiet_nan();
 }
-TK_FN f64 acos(f64 x)
+TK_LONG f64 acos(f64 x)
 {
     const f64 a = copysign(x, 1.0) < 1.0 ? copysign(x, 1.0) : 1.0;
     const bool small = a <= 0.5;
@@ -148,7 +148,7 @@ TK_FN f64 acos(f64 x)
     return x == x ? (small ? middle : outer) : quiet_nan();
 }
 // Inverse tangent. f64 within 2 ulp. atan(a) = atan(c) + atan((a - c) / (1 + a c)) with the nearest of five c.
-TK_FN f64 atan(f64 x)
+TK_LONG f64 atan(f64 x)
 {
     const f64 a = copysign(x, 1.0);
     f64 num = -1.0, den = a, hi = kPio2Hi, lo = kPio2Lo;
@@ -161,7 +161,7 @@ TK_FN f64 atan(f64 x)
     return x != x ? x : copysign(y, x);
 }
 // The angle of the point (x, y), all cases as C's atan2. f64 within 3 ulp.
-TK_FN f64 atan2(f64 y, f64 x)
+TK_LONG f64 atan2(f64 y, f64 x)
 {
     const f64 ax = copysign(x, 1.0), ay = copysign(y, 1.0);
     const bool same = (ax == infinity() && ay == infinity()) || (ax == 0 && ay == 0);

@@ -38,7 +38,7 @@ TK_FN f64 erfcinv_tail(f64 y)
 }
 
 // The z with erf(z) = x: infinite at -1 and 1, NaN beyond. f64 within 4 ulp.
-TK_FN f64 erfinv(f64 x)
+TK_LONG f64 erfinv(f64 x)
 {
     const f64 a = copysign(x, 1.0);
     if (a <= 0.71) return erfinv_middle(x);
@@ -46,7 +46,7 @@ TK_FN f64 erfinv(f64 x)
     return copysign(z, x);
 }
 // The z with erfc(z) = y: infinite at 0, minus infinity at 2, NaN outside. f64 within 4 ulp.
-TK_FN f64 erfcinv(f64 y)
+TK_LONG f64 erfcinv(f64 y)
 {
     if (y >= 0.29 && y <= 1.71) return erfinv_middle(1.0 - y);
     const bool upper = y > 1.0;
