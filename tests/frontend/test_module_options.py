@@ -43,6 +43,13 @@ def test_wrong_module_options_are_errors_where_they_are_given(options, error, me
     assert tk.get_module_options() == {}
 
 
+def test_a_module_option_as_a_keyword_is_told_where_it_belongs():
+    with pytest.raises(
+        KernelTypeError, match="has no keyword 'enable_mathdx_gemm'; write module_options=.'enable_mathdx"
+    ):
+        tk.kernel(body, enable_mathdx_gemm=False)
+
+
 def test_the_caret_is_under_the_name():
     with pytest.raises(KernelTypeError) as found:
         tk.kernel(

@@ -133,8 +133,8 @@ def _emit_native(cx: Any, target: Any, a: Any, axis: int | None, wide: str, func
 
 def _emit_fragment(cx: Any, target: Any, a: Any, axis: int, wide: str, functor: str) -> None:
     """Of a tile in the registers that a product left it in."""
-    values = a.layout.exchanged(axis)
-    memory = cx.exchange(values * max(a.type.dtype.itemsize, 4)) if values else "nullptr"
+    values, size = a.layout.exchanged(axis, a.type.dtype.itemsize)
+    memory = cx.exchange(size) if values else "nullptr"
     call = f"tk::reduce_fragment<{a.layout.cpp}, {axis}, {values}, {wide}>"
     cx.line(f"{call}(team, {target.pointer}, {target.strides[0]}, {a.pointer}, ({wide}*){memory}, tk::{functor}{{}});")
 

@@ -83,7 +83,8 @@ class Plan:
             name = self.unit.name
             cpp = f"tk::UnitLayout<{name}, {self.m}, {self.n}, {self.threads}>"
             return Fragment(cpp, self.warps.threads, f"{name}::registers")
-        return Fragment(self.warps.layout, self.warps.threads, self.warps.sums, (self.warps.down, self.warps.right))
+        warps, shape = (self.warps.down, self.warps.right), (self.warps.rows, self.warps.cols)
+        return Fragment(self.warps.layout, self.warps.threads, self.warps.sums, warps, shape)
 
     @property
     def threads(self) -> int | None:

@@ -73,6 +73,8 @@ def _check(options: Mapping[Any, Any], table: Mapping[str, Option], unknown: str
 def _hint(name: Any, table: Mapping[str, Option], introduced: str) -> str:
     if table is MODULE_OPTIONS and name in {option.name for option in OPTIONS}:
         return f", only tk.config.{name}, which holds for all kernels"
+    if "module_options" in table and name in MODULE_OPTIONS:
+        return f"; write module_options={{{name!r}: ...}}"
     # Options that Warp has and tilekit accepts are no advice.
     known = [option.name for option in table.values() if option.effective or table is not MODULE_OPTIONS]
     return f"{suggestion(str(name), table)}; {introduced} {', '.join(known)}"

@@ -62,59 +62,63 @@ TK_FN void combine_own(RunParts<Acc>& parts, int rank, const S* r, int kept, F c
     }
 }
 
-// The same where several warps have it: they meet in `exchange`, in which part number n lies at n * rows, each warp going on
-// where the one before it ended. The last warp then takes the parts as if it had all of the row.
-template <class L, int Axis, class Acc, class S, class F, class TM>
-TK_FN void combine_warps(TM team, RunParts<Acc>& parts, const S* r, int kept, Acc* exchange, int rows, F combine)
+// Where several warps have a row (column), they meet in `exchange`, in which part number n of each of `rows` lies at n * rows:
+// a thread combines its elements with what the warps before it left there.
+template <class L, int Axis, class Acc, class S, class F>
+TK_FN void combine_further(int rank, const S* r, int kept, Acc* exchange, int rows, F combine)
 {
     typedef Along<L, Axis> A;
-    const int rank = team.rank(), warp = A::warp(rank), first = A::at(rank % 32, A::register_of(kept, 0));
-    TK_UNROLL_BY(1)
-    for (int w = 0; w < A::warps; ++w) {
-        if (warp == w) {
-            TK_UNROLL
-            for (int y = 0; y < A::count; ++y) {
-                const int i = A::register_of(kept, y), at = A::at(rank, i);
-                Acc& part = exchange[at % kLanes * rows];
-                const Acc value = cast<Acc>(r[i]);
-                if (at < A::extent) part = at < kLanes ? value : combine(part, value);
-            }
-        }
-        team.sync();
-    }
-    if (warp != A::warps - 1) return;
     TK_UNROLL
-    for (int p = 0; p < kLanes; ++p)
-        if (A::is_own(p)) parts.part[p] = exchange[(first + p) * rows];
+    for (int y = 0; y < A::count; ++y) {
+        const int i = A::register_of(kept, y), at = A::at(rank, i);
+        Acc& part = exchange[at % kLanes * rows];
+        const Acc value = cast<Acc>(r[i]);
+        if (at < A::extent) part = at < kLanes ? value : combine(part, value);
+    }
 }
 
-// How many values warps exchange: twice the parts of a row (column) of each thread.
+// How many values warps exchange at least; with a multiple of that they do so for as many rows (columns) of a thread at once.
 template <class L, int Axis>
-constexpr int exchanged_values = 2 * kLanes * Along<L, 1 - Axis>::lanes * Along<L, 1 - Axis>::warps;
+constexpr int exchanged_values = kLanes * Along<L, 1 - Axis>::lanes * Along<L, 1 - Axis>::warps;
 
 // out[e * step] = the reduction of row e (Axis 1) or column e (Axis 0). Where several warps share those, `exchange` holds
-// Values, at least exchanged_values, and may be used again afterwards. All threads call it; none sees `out`, also in shared
-// memory, before it has met the others.
+// Values and may be used again afterwards. All threads call it; none sees `out`, also in shared memory, before it has met the
+// others.
 template <class L, int Axis, int Values, class Acc, class S, class TO, class F, class TM>
 TK_FN void reduce_fragment(TM team, TO* out, i64 step, const S* r, Acc* exchange, F combine)
 {
     typedef Along<L, Axis> A;
     typedef Along<L, 1 - Axis> Kept;
-    static_assert(A::warps == 1 || Values >= exchanged_values<L, Axis>, "warps need more memory to exchange parts");
-    constexpr int rows = Kept::lanes * Kept::warps;
-    const int rank = team.rank(), row = Kept::warp(rank) * Kept::lanes + Kept::lane(rank);
+    constexpr bool alone = A::warps == 1;
+    static_assert(alone || Values >= exchanged_values<L, Axis>, "warps need more memory to exchange parts");
+    constexpr int rows = Kept::lanes * Kept::warps, together = alone ? Kept::count : Values / exchanged_values<L, Axis>;
+    const int rank = team.rank(), warp = A::warp(rank), first = A::at(rank % 32, 0);
+    exchange += Kept::warp(rank) * Kept::lanes + Kept::lane(rank);
     TK_UNROLL
-    for (int x = 0; x < Kept::count; ++x) {
-        const int i = A::register_of(x, 0), at = Kept::at(rank, i), first = A::at(rank % 32, i);
-        RunParts<Acc> parts;
-        if constexpr (A::warps == 1) combine_own<L, Axis>(parts, rank, r, x, combine);
-        else combine_warps<L, Axis>(team, parts, r, x, exchange + x % 2 * (kLanes * rows) + row, rows, combine);
-        if (A::warp(rank) == A::warps - 1) {
+    for (int x0 = 0; x0 < Kept::count; x0 += together) {
+        TK_UNROLL_BY(1)
+        for (int w = 0; w < (alone ? 0 : A::warps); ++w) {  // one goes on where the one before it ended
+            TK_UNROLL
+            for (int x = x0; x < Kept::count && x < x0 + together; ++x)
+                if (warp == w) combine_further<L, Axis>(rank, r, x, exchange + (x - x0) * (kLanes * rows), rows, combine);
+            team.sync();
+        }
+        TK_UNROLL
+        for (int x = x0; x < Kept::count && x < x0 + together; ++x) {
+            if (warp != A::warps - 1) continue;
+            RunParts<Acc> parts;
+            if constexpr (alone) combine_own<L, Axis>(parts, rank, r, x, combine);
+            else {
+                TK_UNROLL
+                for (int p = 0; p < kLanes; ++p)
+                    if (A::is_own(p)) parts.part[p] = exchange[((x - x0) * kLanes + first + p) * rows];
+            }
+            const int at = Kept::at(rank, A::register_of(x, 0));
             const Acc found = combine_parts<L, Axis>(parts, first, combine);
             if (first == 0 && at < Kept::extent) out[at * step] = cast<TO>(found);
         }
+        if (!alone) team.sync();
     }
-    if (A::warps > 1) team.sync();
 }
 
 }  // namespace tk

@@ -61,6 +61,17 @@ def _in_memory(op: Op) -> tuple[Value, ...]:
     return (*read, *(op.results[-1:] if op.builtin.scratch else ()))
 
 
+def exchanged_bytes(fn: Function, layouts: Mapping[Value, Layout]) -> int:
+    """Bytes of shared memory at most that warps need to reduce the tiles that they hold as products leave them."""
+    sizes = [0]
+    for op in walk(fn.body):
+        tile = next(op.inputs()) if op.builtin.along else None
+        layout = layouts.get(tile) if tile is not None else None
+        if tile is not None and isinstance(layout, Fragment):
+            sizes.append(layout.exchanged(op.attrs[op.builtin.along] % 2, tile.type.dtype.itemsize)[1])
+    return max(sizes)
+
+
 def _reduces(op: Op, layout: Layout | None) -> bool:
     """Whether threads reduce a tile along an axis where they hold it."""
     return op.attrs[op.builtin.along] is not None and isinstance(layout, Fragment) and layout.warps is not None

@@ -24,7 +24,7 @@ from tilekit.ir.types import TileType, uint8
 from tilekit.ir.views import ViewMap
 from tilekit.passes import find_gemm_loops as found
 from tilekit.passes.activity import carried_params
-from tilekit.passes.assign_layouts import assign_layouts
+from tilekit.passes.assign_layouts import assign_layouts, exchanged_bytes
 from tilekit.passes.assign_storage import assign_storage
 from tilekit.passes.roll_products import roll_products
 
@@ -35,7 +35,8 @@ def serve_products(fn: Function, target: Target) -> Function:
     made, limit = choose_gemm(fn, target), shared_limit(target.arch)
     rings = [op.attrs["plan"].shared for op in walk(made.body) if op.builtin.scratch]
     if rings and limit is not None:
-        size = assign_storage(made, assign_layouts(made, target)).size
+        layouts = assign_layouts(made, target)
+        size = assign_storage(made, layouts).size + exchanged_bytes(made, layouts)
         if size > limit:
             return choose_gemm(fn, target, size - max(rings))
     return made
