@@ -121,8 +121,10 @@ def test_a_given_number_of_threads_is_kept(threads):
         if found.backend == "mma":
             assert_fits(found, m, n, k, True, 90)
         else:
-            why = f"the registers of {threads} threads do not hold {m} x {n} sums; use smaller tiles or more threads"
-            assert found.passed_over[0][1] == why
+            fits = loop(dtype, dtype, m, n, k).threads
+            instead = f"{fits} threads, or smaller tiles" if fits else "smaller tiles"
+            why = f"the registers of {threads} threads do not hold {m} x {n} sums; use {instead}"
+            assert found.passed_over[0][1] == why and fits != threads
 
 
 # What was fastest on an H200: warps down and right, elements of a step.

@@ -195,10 +195,10 @@ def warps_of(kind: Kind, m: int, n: int, threads: int | None, weights: tuple[int
         best = min((best, *others), key=lambda warps: (not _holds(warps), warps.lacking, *_cost(warps, weights)))
     if _holds(best):
         return best
-    block, instead = (
-        (f"{threads} threads", "smaller tiles or more threads") if threads else ("a block", "smaller tiles")
-    )
-    return f"the registers of {block} do not hold {m} x {n} sums; use {instead}"
+    other = warps_of(kind, m, n, None, weights) if threads else None
+    instead = f"{other.threads} threads, or " if isinstance(other, Warps) else ""
+    block = f"{threads} threads" if threads else "a block"
+    return f"the registers of {block} do not hold {m} x {n} sums; use {instead}smaller tiles"
 
 
 def _shaped(kind: Kind, m: int, n: int, count: int, weights: tuple[int, int]) -> Warps:
