@@ -147,6 +147,23 @@ def test_large_tiles_and_no_steps() -> None:
     check((64, 64, 32), (64, 64, 0), tk.float16, tk.float16, tk.float32)
 
 
+def test_tiles_that_eight_warps_hold_where_sixteen_do_not() -> None:
+    check((256, 192, 32), (300, 210, 70), tk.float16, tk.float16, tk.float32)
+    check((128, 192, 16), (140, 200, 40), tk.float64, tk.float64, tk.float64)
+
+
+def test_long_functions_of_sums_are_called() -> None:
+    check(
+        (128, 128, 32),
+        (130, 140, 70),
+        tk.float16,
+        tk.float16,
+        tk.float32,
+        after=lambda t: tk.tile_map(lambda x: tk.asinh(tk.log1p(x * x)), t),
+        numpy_after=lambda t: np.arcsinh(np.log1p(t * t)),
+    )
+
+
 def test_it_is_repeatable_and_every_row_is_its_own() -> None:
     rows = np.arange(256, dtype=np.float32)[:, None] * np.ones((1, 128), np.float32)
     a, b = rows.astype(np.float16), np.eye(128, dtype=np.float16)
