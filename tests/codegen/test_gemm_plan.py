@@ -299,7 +299,7 @@ def test_a_plan_says_what_it_does():
 @pytest.mark.parametrize(
     ("dtype", "total", "k", "stages"),
     [
-        (float16, 0, 32, 4), (float16, 16, 16, 1), (float16, 24, 32, 1), (float16, 64, 32, 2), (float16, 1000, 32, 4),
+        (float16, 0, 32, 4), (float16, 16, 16, 1), (float16, 24, 32, 1), (float16, 64, 32, 3), (float16, 1000, 32, 4),
         (float32, 3, 4, 1), (float32, 8, 8, 1), (float32, 12, 16, 1), (float64, 16, 16, 1),
     ],
 )  # fmt: skip

@@ -262,11 +262,17 @@ def ring_of(product: Product, situation: Situation, warps: Warps, a: Reading, b:
             continue
         blocks = _blocks(warps, depth)
         fitting = (room + RESERVED) // blocks - RESERVED
-        most = min(MOST_STAGES, -(-product.total // length) or MOST_STAGES)
-        count = stages or max(1, min(most, fitting // step if fitting >= 2 * step else room // step))
+        fits = fitting // step if fitting >= 2 * step else room // step
+        count = stages or max(1, min(_most_stages(product, length), fits))
         blocks = min(blocks, max(1, (room + RESERVED) // (count * step + RESERVED)))
         return Ring(length, depth, count, count * step, blocks)
     return f"the factors of a step do not fit in {room} bytes of shared memory; use smaller tiles"
+
+
+def _most_stages(product: Product, length: int) -> int:
+    """The stages with which all steps of a short loop are under way at once: one more than there are, or one."""
+    steps = -(-product.total // length)
+    return min(MOST_STAGES, steps + 1 if steps != 1 else 1) if steps else MOST_STAGES
 
 
 def _lengths(kind: Kind, product: Product) -> Iterator[int]:
