@@ -66,7 +66,7 @@ def stages(workers: int) -> list[Stage]:
     return [
         Stage("demo", ("-m", "tilekit", "demo"), 60, needs=("warp",)),
         Stage("conformance", (*PYTEST, *by_file, "gpu", "tests/builtins"), 300),
-        Stage("tests", (*PYTEST, *by_test, "gpu", *ignored), 300),
+        Stage("tests", (*PYTEST, *by_test, "gpu", *ignored), 420),
         Stage("tests alone", (*PYTEST, "-m", "gpu", *ALONE), 180),
         Stage("sanitized programs", sanitized, 180),
         *(
