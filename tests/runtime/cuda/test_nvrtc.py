@@ -81,6 +81,27 @@ def test_nvrtc_writes_into_no_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(watched.given.values()) == {bytearray} and len(watched.given) == 2
 
 
+@pytest.mark.gpu
+@needs_nvrtc
+def test_nvrtc_has_no_cache_that_mixes_options_up() -> None:
+    """Where there is a driver, the second of these had the machine code of the first, and the third no log."""
+    text, base = 'extern "C" __global__ void scale(float* a) { a[0] = 3.0f * a[0]; }', ("--gpu-architecture=sm_90",)
+    exact, fast = (nvrtc.compile_cubin(text, "scale", {}, [*base, *more]) for more in ((), ("--use_fast_math",)))
+    assert exact.code != fast.code
+    for _ in range(2):
+        assert nvrtc.compile_cubin(text, "scale", {}, [*base, "--ptxas-options=--verbose"]).registers > 0
+
+
+@needs_nvrtc
+def test_nvrtc_is_told_to_use_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[bytes] = []
+    real = nvrtc._bindings()
+    compiles = real.nvrtcCompileProgram
+    monkeypatch.setattr(real, "nvrtcCompileProgram", lambda *args: (told.extend(args[2]), compiles(*args))[1])
+    nvrtc.compile_cubin("", "empty", {}, ["--gpu-architecture=sm_90"])
+    assert told == [b"--gpu-architecture=sm_90", b"--no-cache"]
+
+
 @needs_nvrtc
 def test_contraction_is_asked_for(folder: Path) -> None:
     """``a * b + c`` is two roundings unless the kernel says otherwise: then the code is shorter."""

@@ -55,7 +55,7 @@ def options_of(options: Sequence[str]) -> tuple[str, ...]:
             found.append(f"-maxrregcount={value}")
         else:
             found += said.get(option, ())
-    return (*found, "-lto", "-O3", "-optimize-unused-variables")
+    return (*found, "-lto", "-O3", "-optimize-unused-variables", "-no-cache")  # as for NVRTC
 
 
 def link(parts: Mapping[str, bytes], name: str, options: Sequence[str]) -> Cubin:

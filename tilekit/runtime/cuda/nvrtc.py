@@ -25,6 +25,9 @@ T = TypeVar("T")
 REMEDY = "install the extra 'cuda' of tilekit-lang: python -m pip install 'tilekit-lang[cuda]'"
 """What to do where NVRTC was not found."""
 _KEEP_LINES = 40
+_NO_CACHE = "--no-cache"
+"""Where there is a driver, NVRTC takes machine code from a cache of its own, which tells neither a kernel that flushes
+subnormals from one that does not, nor what the assembler said."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +195,7 @@ def _compile_now(
     try:
         for each in asked:
             _checked(nvrtc, nvrtc.nvrtcAddNameExpression(program, each.encode()))
-        given = [option.encode() for option in options]
+        given = [option.encode() for option in (*options, _NO_CACHE)]
         status = nvrtc.nvrtcCompileProgram(program, len(given), given)[0]
         text = _written(nvrtc, "ProgramLog", program).rstrip(b"\0 \n").decode("utf-8", "replace")
         if int(status) != 0:
