@@ -93,3 +93,16 @@ def test_outputs_that_are_no_list(kind: str, got: str, recorded: bool) -> None:
         tk.launch(add, dim=8, inputs=[a, a], outputs=arguments(kind), record_cmd=recorded)
     with pytest.raises(TypeError, match=f"inputs of kernel 'add' must be a list or tuple of arguments, got .*{got}"):
         tk.launch(add, dim=8, inputs=arguments(kind), outputs=[a], record_cmd=recorded)
+
+
+@tk.kernel
+def read_at(a: tk.array1d[float], i: int, out: tk.array1d[float]):
+    out[0] = a[i]
+
+
+def test_a_recorded_launch_runs_under_the_options_that_hold_then() -> None:
+    memory, out = np.arange(4, dtype=np.float32), np.zeros(1, np.float32)
+    with tk.config.scoped(index_checks=False):
+        command = tk.launch_tiled(read_at, dim=1, inputs=[memory[:2], 3], outputs=[out], device="cpu", record_cmd=True)
+    with tk.config.scoped(index_checks=True), pytest.raises(IndexError):
+        command.launch()
