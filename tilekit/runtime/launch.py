@@ -146,8 +146,8 @@ def _no_kernel(given: Any) -> KernelTypeError:
 class Launch:
     """A launch to run later and again; ``record_cmd=True`` gives one instead of running the kernel.
 
-    It runs under the values that the options in ``tk.config`` have then, as any launch; what a kernel is to keep, such as
-    its code for products, goes into its own ``module_options``.
+    It runs under the values that the options in ``tk.config`` have then, as any launch; what a kernel is to keep, such
+    as its code for products, goes into its own ``module_options``.
 
     Example:
         >>> import numpy as np, tilekit as tk
