@@ -2,8 +2,8 @@
 
 ``OPTIONS`` are tilekit's own. ``WARP_OPTIONS`` are names of ``wp.config`` that a program written for Warp 1.19 may set:
 they are accepted so that such a program runs after changing its import, and each says why it has no effect here.
-``MODULE_OPTIONS`` are what a module or kernel may set for itself, ``KERNEL_OPTIONS`` and
-``FUNC_OPTIONS`` are the keywords of ``@tk.kernel`` and ``@tk.func``.
+``MODULE_OPTIONS`` are what a module or kernel may set for itself, ``KERNEL_OPTIONS`` and ``FUNC_OPTIONS`` are the
+keywords of ``@tk.kernel`` and ``@tk.func``.
 """
 
 from __future__ import annotations
