@@ -101,9 +101,8 @@ def test_rounds_alternate_and_the_median_counts() -> None:
     varying = itertools.chain([5.0, 1.0], [0.002, 0.004, 0.003, 0.9, 0.001], itertools.repeat(9.0))
     entries = [entry("a", 0.001), Entry("b", "", lambda: ("b", next(varying)), None), entry("c", 1e-6)]
     measure(entries, clock, rounds=5)
-    assert (
-        clock.calls[:6] == [("a", 1)] * 2 + [("b", 1)] * 2 + [("c", 1)] * 2
-    )  # warm, and how many launches are a round
+    warm = [("a", 1)] * 2 + [("b", 1)] * 2 + [("c", 1)] * 2  # the second tells how many launches are a round
+    assert clock.calls[:6] == warm
     assert [name for name, _ in clock.calls[6:15]] == ["a", "b", "c", "b", "c", "a", "c", "a", "b"]
     assert dict(clock.calls[6:9]) == {"a": 10, "b": 1, "c": 100}
     assert entries[1].seconds == 0.003

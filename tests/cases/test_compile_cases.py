@@ -233,7 +233,7 @@ def test_a_product_compiles_within_seconds(tmp_path: Path) -> None:
     ("dtype", "precision"), [(tk.float16, "default"), (tk.float32, "tf32"), (tk.float32, "default")]
 )
 def test_a_loop_on_tensor_cores_compiles_within_a_second(dtype: Any, precision: str, tmp_path: Path) -> None:
-    """Cold, the whole kernel: 1 second is the goal, of which a busy machine may take several. Warp takes 36 to 55."""
+    """Cold, the whole kernel: 1 second is the goal, of which a busy machine may take several."""
     kernel = product_loop(dtype, tk.float32, (128, 128, 32), precision)
     began = time.process_time()
     with tk.config.scoped(cache_dir=str(tmp_path)):

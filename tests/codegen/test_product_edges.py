@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,46 @@ def test_it_is_what_the_cpu_computes(kernel: tk.Kernel, n: int, kernels: Emulate
     tk.launch_tiled(kernel, dim=1, inputs=list(wanted.values()), block_dim=32, device="cpu")
     kernels.launch(KERNELS.index(kernel), (1,), found)
     np.testing.assert_array_equal(found["out"], wanted["out"])
+
+
+def short(trips: int, k: int, dtype: Any, precision: str) -> tk.Kernel:
+    """Loops whose trip count is known, upwards, which is joined, and downwards, over part of what the arrays hold."""
+
+    @tk.kernel(module_options={"max_unroll": 0})
+    def kernel(a: tk.array2d[dtype], b: tk.array2d[dtype], up: tk.array2d[float], down: tk.array2d[float]):
+        first = tk.tile_zeros(shape=(17, 24), dtype=float)
+        second = tk.tile_zeros(shape=(17, 24), dtype=float)
+        for s in range(tk.uint32(0), tk.uint32(trips * k - k // 2), tk.uint32(k)):
+            x = tk.tile_load(a, shape=(17, k), offset=(0, s))
+            tk.tile_matmul(x, tk.tile_load(b, shape=(k, 24), offset=(s, 0)), first, precision=precision)
+        for s in range((trips - 1) * k, -1, -k):
+            x = tk.tile_load(a, shape=(17, k), offset=(0, s))
+            tk.tile_matmul(x, tk.tile_load(b, shape=(k, 24), offset=(s, 0)), second, precision=precision)
+        tk.tile_store(up, first)
+        tk.tile_store(down, second)
+
+    return kernel
+
+
+SHORT = [
+    (1, 3, tk.float32, "default"), (1, 24, tk.float16, "default"), (2, 16, tk.float32, "tf32"),
+    (2, 40, tk.float16, "default"), (3, 1, tk.float32, "tf32x3"), (5, 24, tk.float32, "default"),
+]  # fmt: skip
+
+
+def test_loops_of_few_trips_sum_no_more_than_theirs(tmp_path: Path) -> None:
+    """Whatever steps and stages of the ring suit them: what follows in the arrays is not added."""
+    rng = np.random.default_rng(4)
+    found = [compile_kernel(short(*case), device="cuda", arch="90a") for case in SHORT]
+    assert {plan.ring.stages for each in found for plan in each.plans} >= {1, 3, 4}
+    kernels = EmulatedKernels([each.generated for each in found], tmp_path)
+    for number, (trips, k, dtype, _) in enumerate(SHORT):
+        a, b = (rng.integers(-4, 5, shape).astype(dtype.name) for shape in ((17, 128), (128, 24)))
+        up, down = (np.full((17, 24), np.nan, np.float32) for _ in range(2))
+        kernels.launch(number, (1,), {"a": a, "b": b, "up": up, "down": down})
+        total = trips * k
+        exact = a[:, :total].astype(float) @ b[:total].astype(float)
+        assert np.array_equal(up, exact) and np.array_equal(down, exact), SHORT[number]
 
 
 @needs_nvrtc

@@ -260,23 +260,17 @@ def test_ctrl_c_is_answered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "registers", "spilled", "options", "compiled"),
+    ("registers", "spilled", "options", "compiled"),
     [
-        ("128", 40, (96, 0), {}, 2),
-        ("128", 40, (96, 104), {}, 2),  # it is not better
-        ("128", 255, (96, 0), {}, 1),  # there are no more
-        ("128", 40, (0, 0), {}, 1),
-        ("128", 40, (96, 0), {"cuda_max_registers": 40}, 1),  # which was asked for
+        (40, (96, 0), {}, 2),
+        (40, (96, 104), {}, 2),  # it is not better
+        (255, (96, 0), {}, 1),  # there are no more
+        (40, (0, 0), {}, 1),
+        (40, (96, 0), {"cuda_max_registers": 40}, 1),  # which was asked for
     ],
 )
 def test_registers_that_there_are_are_not_spilled(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    bounds: str,
-    registers: int,
-    spilled: Any,
-    options: Any,
-    compiled: int,
+    folder: Path, monkeypatch: pytest.MonkeyPatch, registers: int, spilled: Any, options: Any, compiled: int
 ) -> None:
     sources = []
 

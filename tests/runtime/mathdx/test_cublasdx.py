@@ -54,10 +54,9 @@ def check(found: Compiled, opcode: str) -> None:
     assert sum(op.startswith(opcode) for op in loop) >= 4
     assert not {"STL", "LDL"} & counted(ops).keys()
     assert "CALL" not in counted(loop)  # a division of the block's number before it calls
-    in_ring = (
-        found.plans[0].ring is not None and found.plans[0].unit.precision != "TF32"
-    )  # which is rounded in the ring
-    assert not in_ring or "STS" not in counted(ops)
+    plan = found.plans[0]
+    rounded = plan.unit.precision == "TF32"  # in the ring
+    assert plan.ring is None or rounded or "STS" not in counted(ops)
 
 
 def test_a_loop_reaches_the_tensor_cores() -> None:
