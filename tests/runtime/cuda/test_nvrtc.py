@@ -84,7 +84,7 @@ def test_nvrtc_writes_into_no_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.gpu
 @needs_nvrtc
 def test_nvrtc_has_no_cache_that_mixes_options_up() -> None:
-    """Where there is a driver, the second of these had the machine code of the first, and the third no log."""
+    """Where there is a driver, the second of these had the machine code of the first."""
     text, base = 'extern "C" __global__ void scale(float* a) { a[0] = 3.0f * a[0]; }', ("--gpu-architecture=sm_90",)
     exact, fast = (nvrtc.compile_cubin(text, "scale", {}, [*base, *more]) for more in ((), ("--use_fast_math",)))
     assert exact.code != fast.code
