@@ -14,11 +14,11 @@ import pytest
 
 import tilekit as tk
 from tilekit.bench import gemm
-from tilekit.bench.gemm_contenders import PEERS, Plan, plans
+from tilekit.bench.gemm_contenders import PEERS, WARP_OPTIONS, Plan, plans
 from tilekit.bench.gemm_measure import Entry, attempt, measure
 from tilekit.bench.gemm_problems import KINDS, Problem, Tile, problems
 from tilekit.bench.gemm_report import CUBLAS, WARP, as_json, best, markdown, picture, rows_of
-from tilekit.bench.kernels import product_batch, product_loop, warp_batch, warp_loop
+from tilekit.bench.kernels import product_batch, product_loop
 from tilekit.cli import main
 from tilekit.runtime.program import compile_kernel
 from tilekit.runtime.warp_names import import_warp
@@ -29,7 +29,7 @@ CASES = [(name, tile) for name, kind in KINDS.items() for tile in kind.tiles]
 @pytest.mark.parametrize(("name", "tile"), CASES, ids=str)
 def test_every_kernel_is_a_loop_on_tensor_cores(name: str, tile: Tile) -> None:
     kind = KINDS[name]
-    kernel = product_loop(kind.dtype, kind.total, tile, kind.precision)
+    kernel = product_loop(tk, kind.dtype, kind.total, tile, kind.precision)
     found = compile_kernel(kernel, device="cuda", arch="90a")
     assert [(plan.backend, plan.ring is not None) for plan in found.plans] == [("mma", True)]
     assert found.arena_bytes == found.plans[0].shared  # nothing else lies in shared memory
@@ -39,7 +39,7 @@ def test_every_kernel_is_a_loop_on_tensor_cores(name: str, tile: Tile) -> None:
 def test_a_product_a_block_is_on_tensor_cores(name: str) -> None:
     kind = KINDS[name]
     for size in (32, 64, 128):
-        kernel = product_batch(kind.dtype, kind.total, (size, size, size), kind.precision)
+        kernel = product_batch(tk, kind.dtype, kind.total, (size, size, size), kind.precision)
         (plan,) = compile_kernel(kernel, device="cuda", arch="90a").plans
         assert (plan.backend, plan.ring is not None) == ("mma", True)
 
@@ -47,7 +47,7 @@ def test_a_product_a_block_is_on_tensor_cores(name: str) -> None:
 @pytest.mark.parametrize("make", [product_loop, product_batch])
 def test_a_backend_is_a_kernels_own_option(make: Any) -> None:
     """Else launches would be timed under the option that holds then, not the one that they were made with."""
-    kernel = make(tk.float16, tk.float32, (64, 64, 64), gemm="scalar")
+    kernel = make(tk, tk.float16, tk.float32, (64, 64, 64), module_options={"gemm": "scalar"})
     with tk.config.scoped(gemm="mma"):
         assert [plan.backend for plan in compile_kernel(kernel, device="cuda", arch="90a").plans] == ["scalar"]
 
@@ -58,24 +58,25 @@ def test_the_kernels_multiply(count: int) -> None:
     rng = np.random.default_rng(1)
     a, b = (rng.standard_normal((32 * count, 32)).astype(np.float32) for _ in range(2))
     out = np.full_like(a, np.nan)
-    kernel = make(tk.float32, tk.float32, (16, 16, 16) if count == 1 else (32, 32, 32))
+    kernel = make(tk, tk.float32, tk.float32, (16, 16, 16) if count == 1 else (32, 32, 32))
     dim, steps = ((2, 2), 2) if count == 1 else ((count,), 1)
     tk.launch_tiled(kernel, dim=dim, inputs=[a, b, steps], outputs=[out], block_dim=32, device="cpu")
     want = np.concatenate([x @ y for x, y in zip(np.split(a, count), np.split(b, count), strict=True)])
     np.testing.assert_allclose(out, want, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("make", [warp_loop, warp_batch])
+@pytest.mark.parametrize("make", [product_loop, product_batch])
 @pytest.mark.parametrize("tf32", [False, True])
 def test_warp_takes_its_kernels(make: Any, tf32: bool) -> None:
     warp = import_warp()
     name = "float32" if tf32 else "float16"
-    kernel = make(warp, getattr(warp, name), warp.float32, (16, 16, 16), tf32)
+    precision = "tf32" if tf32 else "default"
+    kernel = make(warp, getattr(warp, name), warp.float32, (16, 16, 16), precision, **WARP_OPTIONS)
     assert kernel.module.options["enable_backward"] is False
     rng = np.random.default_rng(1)
     a, b = (rng.standard_normal((16, 16)).astype(name) for _ in range(2))
     given = [warp.array(x, dtype=getattr(warp, name), device="cpu") for x in (a, b, np.zeros_like(a))]
-    dim = (1, 1) if make is warp_loop else (1,)
+    dim = (1, 1) if make is product_loop else (1,)
     warp.launch_tiled(kernel, dim=dim, inputs=[*given[:2], 1], outputs=given[2:], block_dim=32, device="cpu")
     np.testing.assert_allclose(given[2].numpy(), (a.astype("f4") @ b.astype("f4")), rtol=2e-3, atol=2e-3)
 

@@ -234,7 +234,7 @@ def test_a_product_compiles_within_seconds(tmp_path: Path) -> None:
 )
 def test_a_loop_on_tensor_cores_compiles_within_a_second(dtype: Any, precision: str, tmp_path: Path) -> None:
     """Cold, the whole kernel: 1 second is the goal, of which a busy machine may take several."""
-    kernel = product_loop(dtype, tk.float32, (128, 128, 32), precision)
+    kernel = product_loop(tk, dtype, tk.float32, (128, 128, 32), precision)
     began = time.process_time()
     with tk.config.scoped(cache_dir=str(tmp_path)):
         compiled = tk.compile(kernel, arch="90a")

@@ -25,7 +25,7 @@ SMALL = (64, 64, 64)
 
 
 def gemm(dtype: Any, precision: str = "default", tile: tuple[int, int, int] = SMALL) -> tk.Kernel:
-    return product_loop(dtype, tk.float32, tile, precision)
+    return product_loop(tk, dtype, tk.float32, tile, precision)
 
 
 @needs_nvrtc

@@ -21,7 +21,7 @@ TILE = (64, 64, 16)
 
 
 def compiled(precision: str = "default") -> Compiled:
-    kernel = product_loop(tk.float32, tk.float32, TILE, precision)
+    kernel = product_loop(tk, tk.float32, tk.float32, TILE, precision)
     return compile_kernel(kernel, device="cuda", arch="90a")
 
 

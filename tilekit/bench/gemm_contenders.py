@@ -19,6 +19,9 @@ from tilekit.runtime.warp_names import import_warp
 
 PEERS = ("cublas", "triton", "warp")
 BATCH_THREADS = 128
+WARP_OPTIONS = {"module": "unique", "module_options": {"enable_backward": False}}
+"""The module's: a kernel's own ``enable_backward`` does not reach its products in Warp, which then take three times as
+long to compile, and refuse bfloat16."""
 TRITON_TILES = ((128, 256, 64, 8, 3), (128, 128, 32, 4, 4), (64, 64, 32, 4, 4))
 """Rows, columns, depth, warps and stages."""
 TRITON_PRECISIONS = {"default": "ieee", "tf32": "tf32", "tf32x3": "tf32x3"}
@@ -108,10 +111,14 @@ def _grid(problem: Problem, tile: Tile) -> tuple[tuple[int, ...], int]:
     return (-(-size // m), -(-size // n)), -(-size // k)
 
 
+def _maker(problem: Problem) -> Callable[..., Any]:
+    return kernels.product_loop if problem.count == 1 else kernels.product_batch
+
+
 def _ours(problem: Problem, data: Data, backend: str, tile: Tile) -> Entry:
     kind, out = KINDS[problem.kind], data.empty()
-    make = kernels.product_loop if problem.count == 1 else kernels.product_batch
-    kernel = make(kind.dtype, kind.total, tile, kind.precision, backend)  # an option of its own holds in every launch
+    own = {"enable_backward": False, "module_options": {"gemm": backend}}  # the kernel's, so that each launch has it
+    kernel = _maker(problem)(tk, kind.dtype, kind.total, tile, kind.precision, **own)
     grid, steps = _grid(problem, tile)
     begin = time.perf_counter()
     given: dict[str, Any] = {"inputs": [data.a, data.b, steps], "outputs": [out], "block_dim": BATCH_THREADS}
@@ -138,8 +145,7 @@ def _warp(problem: Problem, data: Data, tile: Tile, threads: int) -> Entry:
     warp, kind, out = import_warp(), KINDS[problem.kind], data.empty()
     names = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
     dtype, total = (getattr(warp, names[each.short]) for each in (kind.dtype, kind.total))
-    make = kernels.warp_loop if problem.count == 1 else kernels.warp_batch
-    kernel = make(warp, dtype, total, tile, kind.precision == "tf32")
+    kernel = _maker(problem)(warp, dtype, total, tile, kind.precision, **WARP_OPTIONS)
     grid, steps = _grid(problem, tile)
     arrays = [warp.from_torch(array, dtype=dtype) for array in (data.a, data.b, out)]
     stream = warp.stream_from_torch(data.torch.cuda.current_stream())

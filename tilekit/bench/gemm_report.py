@@ -137,7 +137,7 @@ def picture(rows: Sequence[Row], path: Path) -> None:
         panel.set_axis_on()
         _panel(panel, [row for row in shown if row.kind == kind], names)
         panel.set_title(kind)
-    figure.legend(*_handles(panels), loc="outside lower center", ncols=max(1, len(names)))
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=max(1, len(names)))
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "tilekit"}):  # text, not outlines; the same file again
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
@@ -155,10 +155,3 @@ def _panel(panel: Any, rows: Sequence[Row], names: Sequence[str]) -> None:
     panel.set_xticks(range(len(problems)), labels, fontsize=7)
     panel.set_ylabel("of cuBLAS's speed" if relative else "TFLOP/s")
     panel.set_xlabel("below each product, the fastest one's TFLOP/s", fontsize=7)
-
-
-def _handles(panels: Iterable[Any]) -> tuple[list[Any], list[str]]:
-    found = {
-        label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
-    }
-    return list(found.values()), list(found)
