@@ -158,6 +158,11 @@ class Warps:
         return round_up(self.sum_registers + apart + held + deep + OTHER_REGISTERS, 8)
 
     @property
+    def given(self) -> int:
+        """The registers that a thread can have."""
+        return min(REGISTERS // self.threads, MOST_REGISTERS)
+
+    @property
     def spacious(self) -> bool:
         """Whether a thread has all the registers that it needs."""
         return self.registers(self.kind.depth) <= min(REGISTERS // self.threads, round_up(MOST_REGISTERS, 8))
@@ -166,8 +171,7 @@ class Warps:
     def lacking(self) -> int:
         """About how many registers a thread lacks. Multiply-adds, of which one needs few at once, find some to save."""
         saved = SAVED_REGISTERS if self.kind.is_fma else 0
-        given = min(REGISTERS // self.threads, MOST_REGISTERS)
-        return max(self.registers(self.kind.depth) - saved - given, 0)
+        return max(self.registers(self.kind.depth) - saved - self.given, 0)
 
 
 def warps_of(kind: Kind, m: int, n: int, threads: int | None, weights: tuple[int, int]) -> Warps | str:
@@ -212,7 +216,7 @@ def _is_small(warps: Warps) -> bool:
 
 def _holds(warps: Warps) -> bool:
     """Whether a thread's registers hold its sums, and something to multiply beside them."""
-    return warps.sum_registers + OTHER_REGISTERS <= min(REGISTERS // warps.threads, MOST_REGISTERS)
+    return warps.sum_registers + OTHER_REGISTERS <= warps.given
 
 
 def _grids(kind: Kind, m: int, n: int, count: int) -> Iterator[Warps]:

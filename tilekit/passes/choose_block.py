@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tilekit.codegen.gemm_tiles import WARP, round_up
 from tilekit.codegen.layout import Blocked
 from tilekit.codegen.target import Target
 from tilekit.ir.core import Function, walk
@@ -13,8 +14,6 @@ from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.form_lanes import form_lanes
 from tilekit.passes.uniformity import runs_lanes
 
-WARP = 32
-"""Threads that a GPU runs together."""
 MOST_THREADS = 1024
 
 
@@ -25,7 +24,7 @@ def choose_block(fn: Function, target: Target) -> Target:
         return replace(target, threads=1)
     if runs_lanes(fn, target.tiled) or any(op.builtin.exact_block for op in walk(fn.body)):
         return replace(target, threads=target.block_dim)
-    target = replace(target, threads=min(_warps(target.block_dim), MOST_THREADS))
+    target = replace(target, threads=min(round_up(target.block_dim, WARP), MOST_THREADS))
     if any(op.builtin.contraction for op in walk(fn.body)):
         return replace(target, threads=threads_of_products(eliminate_dead_code(fn), target, target.threads))
     return replace(target, threads=_busy(eliminate_dead_code(form_lanes(fn, None)), target))
@@ -38,8 +37,4 @@ def _busy(fn: Function, target: Target) -> int:
     runs = [-(-layout.size // layout.vector) for layout in layouts.values() if isinstance(layout, Blocked)]
     if not runs or any(tile not in layouts for op in walk(fn.body) for tile in tiles_of(op)):
         return target.threads
-    return min(target.threads, _warps(max(runs)))
-
-
-def _warps(threads: int) -> int:
-    return -(-threads // WARP) * WARP
+    return min(target.threads, round_up(max(runs), WARP))
