@@ -16,7 +16,8 @@ INTEGERS = [dtype for dtype in DTYPES.values() if dtype.is_integer]
 ROUNDED = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-22, "float64": 2.0**-50}
 """How far a function may be from the float64 value rounded once: one unit for 16-bit results, four for wide ones."""
 EXACT = ("floor", "ceil", "trunc", "round", "rint", "frac", "min", "max", "clamp", "abs", "sign", "step", "nonzero",
-         "copysign", "isnan", "isinf", "isfinite", "sqrt")  # fmt: skip
+         "copysign", "isnan", "isinf", "isfinite", "sqrt", "rsqrt")  # fmt: skip
+IN_ALL_FLOATS = ("exp", "log", "sqrt", "rsqrt", "tanh", "sin", "cos", "pow")
 BITS = ("bit_and", "bit_or", "bit_xor", "invert", "lshift", "rshift", "bit_count")
 SMOOTH_AT = {"acosh": 1.0}
 """What is added to data in (0, 1) so that a function is defined there."""
@@ -83,7 +84,9 @@ class TestElementary(Conformance):
         for chapter in ("exponential", "trigonometry", "special")
         for declared in functions(chapter)
         if declared.name not in EXACT or chapter == "exponential"
-        for dtype in (FLOATS if declared.name in ("exp", "log", "sqrt", "tanh", "sin", "cos", "pow") else FLOATS[2:3])
+        for dtype in (
+            FLOATS if declared.name in ("exp", "log", "sqrt", "rsqrt", "tanh", "sin", "cos", "pow") else FLOATS[2:3]
+        )
     ]
 
 

@@ -216,6 +216,34 @@ def test_inverse_error_functions_against_scipy() -> None:
     assert (ulps(got[0][25, tail], got[1][25, tail], "float64") <= 8).all()
 
 
+@tk.kernel
+def reciprocal_roots(x: tk.array1d[Any], out: tk.array2d[Any]):
+    i = tk.tid()
+    t = tk.tile_load(x, shape=4096, offset=i * 4096)
+    tk.tile_store(out[0], tk.rsqrt(t), offset=i * 4096)
+    tk.tile_store(out[1], 1.0 / tk.sqrt(t), offset=i * 4096)
+    for k in range(i * 8, i * 8 + 8):
+        out[2, k] = tk.rsqrt(x[k])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_rsqrt_is_off_by_one_and_a_half_units_at_most(dtype: str) -> None:
+    rng = np.random.default_rng(8)
+    bits = np.arange(1 << 16, dtype=np.uint32) if "16" in dtype else rng.integers(0, 1 << 31, 1 << 16, np.uint32)
+    wide = (bits.astype(np.uint64) << 32 | 12345) if dtype == "float64" else bits
+    held = {"float16": np.uint16, "bfloat16": np.uint16, "float32": np.uint32, "float64": np.uint64}[dtype]
+    x = wide.astype(held).view(converted([0.0], dtype).dtype)
+    for out in run_both(reciprocal_roots, x.size // 4096, x, np.zeros((3, x.size), x.dtype))[1:]:
+        with np.errstate(all="ignore"):
+            got, exact = out[0].astype(np.longdouble), 1 / np.sqrt(x.astype(np.longdouble))
+            assert np.array_equal(got[:128], out[2, :128].astype(np.longdouble), equal_nan=True)
+        worst = ulps(got, exact, dtype).max()
+        assert worst <= (0.505 if dtype in ("float16", "bfloat16") else 1.5), worst
+        if dtype in ("float32", "float64"):
+            same = (out[0] == out[1]) | (np.isnan(out[0]) & np.isnan(out[1]))
+            assert same.all()
+
+
 # Python's and the math module's names, literals, folding.
 
 
