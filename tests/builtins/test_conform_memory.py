@@ -109,9 +109,15 @@ def scaled(a: Any, b: Any, out: Any, s: Any, t: Any) -> None:
     tk.tile_matmul(a, b, out, alpha=s, beta=t)
 
 
-def operands(a: str, b: str, m: int, n: int, k: int, out: str | None = None) -> dict[str, Any]:
-    found = {"a": tile(a, m, k), "b": tile(b, k, n)}
-    return found if out is None else {**found, "out": tile(out, m, n)}
+def operands(a: str, b: str, m: int, n: int, k: int, out: str | None = None, data: str = "normal") -> dict[str, Any]:
+    found = {"a": tile(a, m, k, data=data), "b": tile(b, k, n, data=data)}
+    return found if out is None else {**found, "out": tile(out, m, n, data=data)}
+
+
+def summed_in_int32(a: Any, b: Any, out: Any = 0, alpha: int = 1, beta: int = 1) -> Any:
+    """The exact product, modulo 2**32."""
+    exact = alpha * (a.astype(object) @ b.astype(object)) + beta * np.asarray(out).astype(object)
+    return ((exact + 2**31) % 2**32 - 2**31).astype(np.int64)
 
 
 class TestProducts(Conformance):
@@ -132,8 +138,20 @@ class TestProducts(Conformance):
         ),
         *(
             Case("load_factor", d, {"a": array(d, 9, 8, data=DIGITS), "at": scalar("int32", 1)}, call=multiplied)
-            for d in ("float16", "bfloat16", "float32", "float64")
+            for d in ("float16", "bfloat16", "float32", "float64", "int8", "int32")
         ),
+        *(
+            Case("tile_matmul", f"{a}-{b}-{m}x{n}x{k}", operands(a, b, m, n, k, out, "special"), outputs=outputs,
+                 expected=summed_in_int32)
+            for a, b in (("int8", "int8"), ("uint8", "uint8"), ("uint8", "int8"), ("int32", "int32"), ("int16", "int8"),
+                         ("uint16", "int32"))
+            for m, n, k, out, outputs in ((5, 7, 9, "int32", ("out",)), (33, 17, 20, None, ()), (1, 64, 3, None, ()))
+        ),
+        Case("tile_matmul", "integer-alpha-beta", operands("int8", "int8", 4, 6, 5, "int32", "special"),
+             {"alpha": -3, "beta": 2.0}, outputs=("out",), expected=summed_in_int32),
+        Case("tile_matmul", "run-time-integer-alpha-beta",
+             {**operands("int32", "uint8", 4, 6, 5, "int32", "special"), "s": scalar("int64", 2**33 + 3),
+              "t": scalar("int8", -1)}, call=scaled, outputs=("out",)),
         Case("tile_matmul", "transposed", operands("float32", "float32", 4, 6, 5), call=transposed_product,
              bound=product_bound("float32")),
         Case("tile_matmul", "alpha-beta", operands("float32", "float32", 4, 6, 5, "float32"),

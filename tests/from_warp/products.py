@@ -9,12 +9,14 @@ import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import ml_dtypes
 import numpy as np
+import pytest
 
 import tilekit as tk
 from tests.from_warp.rows import A, row, run
 from tilekit.bench.kernels import product_loop
-from tilekit.errors import PrecisionWarning
+from tilekit.errors import KernelTypeError, PrecisionWarning
 from tilekit.runtime.program import Compiled, compile_kernel
 
 TILE = (64, 64, 16)
@@ -43,6 +45,37 @@ def _() -> None:
 def _() -> None:
     with tk.config.scoped(enable_mathdx_gemm=False):
         assert compiled("tf32").plans[0].backend == "mma"
+
+
+@row("`tile_matmul(a, b)` of bfloat16 tiles is refused, as a bfloat16 `out` is")
+def _() -> None:
+    @tk.kernel
+    def k(a: tk.array2d[tk.bfloat16], out: tk.array2d[tk.bfloat16]):
+        t = tk.tile_load(a, shape=(4, 4))
+        tk.tile_store(out, tk.tile_matmul(t, t))
+
+    a = (A + 1).astype(ml_dtypes.bfloat16)
+    wanted = (a.astype(np.float32) @ a.astype(np.float32)).astype(ml_dtypes.bfloat16)
+    assert np.array_equal(run(k, a, size=(4, 4), dtype=ml_dtypes.bfloat16), wanted)
+
+    @tk.kernel
+    def into(a: tk.array2d[tk.bfloat16], out: tk.array2d[tk.bfloat16]):
+        t, acc = tk.tile_load(a, shape=(4, 4)), tk.tile_zeros(shape=(4, 4), dtype=tk.bfloat16)
+        tk.tile_matmul(t, t, acc)
+
+    with pytest.raises(KernelTypeError, match="out is bfloat16, which cannot accumulate"):
+        run(into, a, size=(4, 4), dtype=ml_dtypes.bfloat16)
+
+
+@row("`tile_matmul` takes no integers")
+def _() -> None:
+    @tk.kernel
+    def k(a: tk.array2d[tk.int8], out: tk.array2d[int]):
+        t = tk.tile_load(a, shape=(4, 4))
+        tk.tile_store(out, tk.tile_matmul(t, t))
+
+    a = (A * 8).astype(np.int8)
+    assert np.array_equal(run(k, a, size=(4, 4), dtype=np.int32), a.astype(int) @ a.astype(int))
 
 
 SCRIPT = """

@@ -63,6 +63,19 @@ def _() -> None:
     assert run(k, ones, size=(1, 1), dtype=np.float16)[0, 0] == np.float16(exact)
 
 
+@row("float64 tiles multiplied into a float32 `out` are summed in float32")
+def _() -> None:
+    @tk.kernel
+    def k(a: tk.array2d[tk.float64], out: tk.array2d[float]):
+        t = tk.tile_load(a, shape=(1, 4))
+        acc = tk.tile_zeros(shape=(1, 1), dtype=float)
+        tk.tile_matmul(t, tk.tile_ones(shape=(4, 1), dtype=tk.float64), acc)
+        tk.tile_store(out, acc)
+
+    a = np.array([[1, 2.0**-30, -1, 2.0**-40]])
+    assert run(k, a, size=(1, 1))[0, 0] == 2.0**-30 + 2.0**-40
+
+
 @row("`tile_load` at a negative offset reads memory before the array")
 def _() -> None:
     @tk.kernel

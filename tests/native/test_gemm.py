@@ -194,3 +194,37 @@ def test_fixed_factors_give_the_bits_of_the_numbers(acc: str, device_compiler: s
         call(lib.numbers, a, b, c, want, alpha, beta)
         assert out.tobytes() == want.tobytes(), name
         assert np.isfinite(out).all()
+
+
+WHOLE = {"i8": np.dtype("i1"), "u8": np.dtype("u1"), "i32": np.dtype("i4")}
+WHOLE_CASES: list[tuple[int, Case]] = [
+    (i, (shape, "u32", (a, b, "i32", "i32"), layouts))
+    for i, (shape, (a, b), layouts) in enumerate(
+        zip(
+            SHAPES,
+            itertools.islice(itertools.cycle(itertools.product(WHOLE, WHOLE)), len(SHAPES)),
+            itertools.cycle(
+                [("rows", "rows", "rows"), ("columns", "strided", "padded"), ("flipped", "columns", "columns")]
+            ),
+            strict=False,
+        )
+    )
+]
+
+
+def test_integers_wrap_on_every_path(device_compiler: str, build: Any, call: Any) -> None:
+    lib = build(source(WHOLE_CASES).replace("f64 x, f64 y", "i32 x, i32 y"), device_compiler)
+    for number, (shape, _, types, layouts) in WHOLE_CASES:
+        (m, n, k), rng = shape, np.random.default_rng(number)
+        operands = []
+        for t, d, name in zip(types, ((m, k), (k, n), (m, n), (m, n)), (*layouts, layouts[2]), strict=True):
+            held = Storage(rng, np.float64, d, LAYOUTS[name](*d))
+            limits = np.iinfo(WHOLE[t])
+            held.memory = rng.integers(limits.min, limits.max, held.memory.size, WHOLE[t], endpoint=True)
+            operands.append(held)
+        a, b, c, out = operands
+        wide = [s.view(s.memory).astype(np.int64) for s in (a, b, c)]
+        for name, (alpha, beta) in itertools.product(NAMES, ((1, 1), (-3, 0), (2**31 - 1, -5))):
+            call(lib[f"{name}{number}"], a.start, b.start, c.start, out.start, alpha, beta)
+            want = (alpha * (wide[0] @ wide[1]) + beta * wide[2]).astype(np.int32)
+            assert np.array_equal(out.view(out.memory), want), (shape, types, name, alpha, beta)

@@ -19,7 +19,7 @@ from tilekit.ir.context import active
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.notices import warn_once
 from tilekit.ir.operands import describe, known_number
-from tilekit.ir.types import DType, ScalarType, TileType, bfloat16, float32
+from tilekit.ir.types import DType, ScalarType, TileType, bfloat16, float32, int32
 
 GROUP = "Linear algebra"
 PRECISIONS = ("default", *ROUNDED)
@@ -39,23 +39,25 @@ def tile_matmul(
     """Multiply two tiles: ``out = alpha * a @ b + beta * out`` in place, or a new tile without ``out``.
 
     Args:
-        a: Left factor, of shape ``(m, k)``; float16, bfloat16, float32 or float64.
-        b: Right factor, of shape ``(k, n)``; its dtype may be another of these.
-        out: Accumulator, of shape ``(m, n)``; float16, float32 or float64. Not read where ``beta`` is zero.
-        alpha: Factor of the product, run time or constant, of any number type.
-        beta: Factor of ``out``, run time or constant, of any number type.
+        a: Left factor, of shape ``(m, k)``; float16, bfloat16, float32 or float64, or integers of up to 32 bits.
+        b: Right factor, of shape ``(k, n)``; its dtype may be another of these, floats with floats.
+        out: Accumulator, of shape ``(m, n)``; float16, float32 or float64, of integers int32. Not read where ``beta``
+            is zero.
+        alpha: Factor of the product, run time or constant, of any number type; of integers an integer.
+        beta: Factor of ``out``, run time or constant, of any number type; of integers an integer.
         precision: ``"default"``, or for float32 tiles ``"tf32"``, whose factors tensor cores round to 11 bits, or
             ``"tf32x3"``, about as exact as float32; a compile-time constant. Where they cannot serve, as on the CPU,
             float32 is computed with a ``PrecisionWarning``.
 
     Returns:
-        None, or a new tile of shape ``(m, n)`` and ``a``'s dtype. Each element is a sum in float32, or in float64 where
-        one of the tiles is float64, rounded once to the result's dtype. Where no tensor cores multiply, its terms are
-        added in order of ``k`` by fused multiply-adds.
+        None, or a new tile of shape ``(m, n)`` and ``a``'s dtype, of integers int32. Each element is a sum in float32,
+        or in float64 where one of the tiles is float64, rounded once to the result's dtype. Where no tensor cores
+        multiply, its terms are added in order of ``k`` by fused multiply-adds. Integers are multiplied and summed in
+        int32, which wraps around; uint32 and 64-bit integers are refused.
 
     Raises:
-        KernelTypeError: a tile is not floating, ``out`` is bfloat16, or another precision meets tiles that are
-            not float32.
+        KernelTypeError: floats meet integers, a dtype is none of these, ``out`` is bfloat16, or another precision meets
+            tiles that are not float32.
         KernelValueError: a tile has not two axes, ``m``, ``n`` or ``k`` disagree, ``out`` overlaps ``a`` or ``b``, or
             ``precision`` is unknown.
 
@@ -87,7 +89,12 @@ def _ignores(beta: Any) -> tuple[str, ...]:
 
 
 @tile_matmul.check
-def _check(a: Tile, b: Tile, out: Tile | None, precision: Any) -> None:
+def _check(a: Tile, b: Tile, out: Tile | None, alpha: Any, beta: Any, precision: Any) -> None:
+    for name, factor in (("alpha", alpha), ("beta", beta)):
+        if a.dtype.is_integer and isinstance(factor, Scalar) and factor.dtype.is_float:
+            raise KernelTypeError(
+                f"tile_matmul(): {name} is a {factor.dtype.name}, but the tiles are integers; write tk.int32({name})"
+            )
     if out is not None:
         require_apart(out, a, "a")
         require_apart(out, b, "b")
@@ -118,16 +125,36 @@ def _check_precision(tiles: dict[str, TileType], precision: Any) -> None:
         raise KernelTypeError(f"tile_matmul(): precision {precision!r} needs float32 tiles, but {listed}")
 
 
+def _check_dtypes(tiles: dict[str, TileType]) -> None:
+    integers = tiles["a"].dtype.is_integer
+    for name, tile in tiles.items():
+        dtype = tile.dtype
+        if dtype.kind == "b" or (
+            dtype.is_integer and not (int32.holds(dtype.limits[0]) and int32.holds(dtype.limits[1]))
+        ):
+            raise KernelTypeError(
+                f"tile_matmul(): {name} is a {tile}; matrix products need floats, or integers that int32 holds, "
+                f"as in tk.tile_astype({name}, tk.int32)"
+            )
+        if dtype.is_integer != integers:
+            wanted = "int32" if integers else "float32"
+            raise KernelTypeError(
+                f"tile_matmul(): a is a {tiles['a']} but {name} is a {tile}; "
+                f"integers multiply integers, so convert one, as in tk.tile_astype({name}, tk.{wanted})"
+            )
+        if name == "out" and integers and dtype != int32:
+            raise KernelTypeError(
+                f"tile_matmul(): out is a {tile}, but integers are summed in int32; use an int32 accumulator and "
+                f"tk.tile_astype(out, tk.{dtype.name}) at the store"
+            )
+
+
 @gemm_tiles.result
 @tile_matmul.result
 def _result(a: TileType, b: TileType, out: TileType | None, precision: str) -> TileType:
     tiles = {"a": a, "b": b} if out is None else {"a": a, "b": b, "out": out}
+    _check_dtypes(tiles)
     for name, tile in tiles.items():
-        if not tile.dtype.is_float:
-            raise KernelTypeError(
-                f"tile_matmul(): {name} is a {tile}; matrix products need floating tiles, "
-                f"as in tk.tile_astype({name}, tk.float32)"
-            )
         if len(tile.shape) != 2:
             raise KernelValueError(
                 f"tile_matmul(): {name} is a {tile}; matrix products need two axes, as tk.tile_reshape gives"
@@ -137,7 +164,7 @@ def _result(a: TileType, b: TileType, out: TileType | None, precision: str) -> T
         raise KernelValueError(f"tile_matmul(): K differs: a is a {a} and b is a {b}; a.shape[1] must equal b.shape[0]")
     shape = (a.shape[0], b.shape[1])
     if out is None:
-        return TileType(a.dtype, shape)
+        return TileType(int32 if a.dtype.is_integer else a.dtype, shape)
     if out.shape != shape:
         raise KernelValueError(f"tile_matmul(): out is a {out}, but a {a} times a {b} has shape {shape}")
     if out.dtype == bfloat16:
@@ -151,6 +178,9 @@ def _result(a: TileType, b: TileType, out: TileType | None, precision: str) -> T
 @gemm_tiles.reference
 @tile_matmul.reference
 def _reference(a: Any, b: Any, out: Any, alpha: Any, beta: Any, types: Any) -> Any:
+    if types[0].dtype.is_integer:
+        product = np.uint32(alpha) * (a.astype(np.uint32) @ b.astype(np.uint32))
+        return (product if out is None else product + np.uint32(beta) * out.astype(np.uint32)).view(np.int32)
     dtypes = [np.dtype(x.dtype).name for x in (a, b, types[0].dtype.numpy.type())]
     wide = np.float64 if "float64" in dtypes else np.float32
     total = np.zeros(types[0].shape, wide)
@@ -168,7 +198,7 @@ def _emit(cx: Any, results: Any, a: Any, b: Any, out: Any, alpha: str, beta: str
     (m, n), k = target.shape, a.shape[1]
     tiles = ", ".join(tile.operand for tile in (a, b, out or target, target))
     scale = f"{_factor(cx, 'alpha', alpha, wide)}, {_factor(cx, 'beta', beta, wide) if out else 'tk::Fixed<0>()'}"
-    cx.line(f"tk::gemm<{m}, {n}, {k}, tk::{wide.short}>(team, {tiles}, {scale});")
+    cx.line(f"tk::gemm<{m}, {n}, {k}, {_sums(wide)}>(team, {tiles}, {scale});")
 
 
 @gemm_tiles.emit
@@ -200,7 +230,12 @@ def _factor(cx: Any, name: str, expression: str, wide: DType) -> str:
     number = known_number(cx.op.operands[name])
     if number == 1 or (name == "beta" and number == 0):
         return f"tk::Fixed<{int(number)}>()"
-    return f"tk::cast<tk::{wide.short}>({expression})"
+    return f"tk::cast<{_sums(wide)}>({expression})"
+
+
+def _sums(wide: DType) -> str:
+    """The C++ type of sums: of integers an unsigned one, which wraps."""
+    return "tk::u32" if wide == int32 else f"tk::{wide.short}"
 
 
 @tile_matmul.adjoint

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilekit.ir.types import DType, bfloat16, float16, float32, float64
+from tilekit.ir.types import DType, bfloat16, float16, float32, float64, int32
 
+INTEGERS = "integers are not multiplied on tensor cores yet"
+"""Why a product of integers falls to the ordinary cores."""
 ROUNDED = ("tf32", "tf32x3")
 """Precisions that let float32 factors be rounded."""
 
@@ -52,12 +54,14 @@ LARGE = 128 * 128
 
 
 def accumulator(*dtypes: DType) -> DType:
-    """The dtype a product is summed in: float64 where one of the dtypes is, else float32.
+    """The dtype a product is summed in: int32 of integers, float64 where one of the dtypes is, else float32.
 
     Example:
-        >>> accumulator(float16, bfloat16), accumulator(float32, float64)
-        (float32, float64)
+        >>> accumulator(float16, bfloat16), accumulator(float32, float64), accumulator(int32, int32)
+        (float32, float64, int32)
     """
+    if dtypes[0].is_integer:
+        return int32
     return float64 if float64 in dtypes else float32
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilekit.codegen.gemm_kinds import AMPERE, ROUNDED, Kind, kind_of, turing_kind_of
+from tilekit.codegen.gemm_kinds import AMPERE, INTEGERS, ROUNDED, Kind, kind_of, turing_kind_of
 from tilekit.codegen.gemm_product import Factor, Product, Situation, along_k
 from tilekit.codegen.gemm_tiles import (
     MOST_REGISTERS,
@@ -206,7 +206,8 @@ def plan(product: Product, situation: Situation) -> Plan:
 
 def _scalar(product: Product, situation: Situation) -> Plan:
     lost = "only tensor cores multiply tf32" if product.precision in ROUNDED else None
-    reason = "threads sum with fused multiply-adds in order of k" if situation.arch else "on the CPU there is no other"
+    how = "multiply and add integers" if product.out.is_integer else "sum with fused multiply-adds in order of k"
+    reason = f"threads {how}" if situation.arch else "on the CPU there is no other"
     return Plan("scalar", reason, lost_precision=lost)
 
 
@@ -219,6 +220,8 @@ def _mma(product: Product, situation: Situation) -> Plan | str:
         return f"sm_{situation.arch} is older than sm_{OLDEST_TENSOR_CORES}"
     if situation.threads and situation.threads % WARP:
         return f"a block of {situation.threads} threads is not whole warps"
+    if product.out.is_integer:
+        return INTEGERS
     kind = _kind(product, arch)
     if kind is None:
         return f"the tensor cores of sm_{situation.arch} multiply float16 alone"
@@ -303,7 +306,7 @@ def scalar_warning(chosen: Plan, name: str, product: Product) -> str | None:
         >>> print(scalar_warning(plan(product, Situation("75")), "tile_matmul()", product))
         tile_matmul(): the product of a, a 64x64xf64 tile of ... is computed without tensor cores: the tensor cores ...
     """
-    if chosen.backend != "scalar" or not chosen.passed_over:
+    if chosen.backend != "scalar" or not chosen.passed_over or _has_no_tensor_cores(product):
         return None
     tiles = (("a", product.a), ("b", product.b))
     shown = " and ".join(
@@ -312,6 +315,11 @@ def scalar_warning(chosen: Plan, name: str, product: Product) -> str | None:
     )
     why = "; ".join(dict.fromkeys(reason for _, reason in chosen.passed_over))
     return f"{name}: the product of {shown} is computed without tensor cores: {why}"
+
+
+def _has_no_tensor_cores(product: Product) -> bool:
+    """Whether no architecture multiplies such factors on tensor cores: integers of more than 8 bits."""
+    return product.out.is_integer and max(product.a.dtype.bits, product.b.dtype.bits) > 8
 
 
 def unordered(product: Product) -> dict[str, str]:

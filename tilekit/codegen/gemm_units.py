@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
-from tilekit.codegen.gemm_kinds import AMPERE, ROUNDED, Kind, accumulator, kind_of
+from tilekit.codegen.gemm_kinds import AMPERE, INTEGERS, ROUNDED, Kind, accumulator, kind_of
 from tilekit.codegen.gemm_product import Factor, Product, Situation, along_k
 from tilekit.codegen.gemm_tiles import WARP, Reading, Ring, Warps, architecture, ring_of, warps_of
 from tilekit.codegen.orders import PACK_BYTES, Order, order_of, why_unordered
@@ -123,6 +123,8 @@ def _refusal(product: Product, situation: Situation) -> str | None:
         return "the CPU has no cuBLASDx"
     if arch < OLDEST:
         return f"cuBLASDx does not serve sm_{situation.arch}"
+    if product.out.is_integer:
+        return INTEGERS
     if a is not b:
         return f"cuBLASDx multiplies factors of one dtype on tensor cores, not {a.short} and {b.short}"
     if product.out is float64 and a is not float64:

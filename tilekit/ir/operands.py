@@ -330,6 +330,10 @@ def convert_constant(given: Const, dtype: DType, where: str) -> Const:
     """
     value = given.value
     if dtype.is_integer:
+        if isinstance(value, float) and not value.is_integer():
+            raise KernelValueError(
+                f"{where}: the constant {value} is no integer" if where else f"{value} is no integer"
+            )
         if not dtype.holds(int(value)):
             lead = f"{where}: " if where else ""
             wider = f"; write tk.int64({value})" if dtype == int32 and int64.holds(int(value)) else ""

@@ -243,7 +243,8 @@ TK_FN void gemm_rows(const A& a, const B& b, const C& c, const O& out, Alpha alp
 template <int M, int N, int K, class Acc, class TM, class A, class B, class C, class O, class Alpha, class Beta>
 TK_TILE void gemm(TM team, const A& a, const B& b, const C& c, const O& out, Alpha alpha, Beta beta)
 {
-    static_assert(is_same<Acc, f32>::value || is_same<Acc, f64>::value, "products are summed in f32 or f64");
+    static_assert(is_same<Acc, f32>::value || is_same<Acc, f64>::value || is_same<Acc, u32>::value,
+                  "products are summed in f32 or f64, of integers in u32, which wraps");
     if constexpr (!TM::alone) {
         team_gemm<M, N, K, Acc>(team, a, b, c, out, alpha, beta);
     }

@@ -47,11 +47,12 @@ TK_FN void gemm_finish(Acc sum, const C& c, const O& out, int i, int j, Alpha al
     out.at(i, j) = cast<typename O::Value>(value);
 }
 
-// One term of a sum.
+// One term of a sum. Integers are summed unsigned, so that they wrap.
 template <class Acc> TK_FN Acc gemm_term(Acc a, Acc b, Acc sum)
 {
 #if TK_HAS_FMA
-    return fma_ieee(a, b, sum);
+    if constexpr (Num<Acc>::is_float) return fma_ieee(a, b, sum);
+    else return a * b + sum;
 #else
     return a * b + sum;
 #endif

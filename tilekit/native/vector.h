@@ -25,6 +25,7 @@ namespace tk {
 template <class T> struct Vector;
 template <> struct Vector<f32> { typedef f32 type __attribute__((vector_size(TK_VECTOR_BYTES), aligned(4), may_alias)); };
 template <> struct Vector<f64> { typedef f64 type __attribute__((vector_size(TK_VECTOR_BYTES), aligned(8), may_alias)); };
+template <> struct Vector<u32> { typedef u32 type __attribute__((vector_size(TK_VECTOR_BYTES), aligned(4), may_alias)); };
 template <class T> constexpr int lanes = TK_VECTOR_BYTES / (int)sizeof(T);
 
 // All lanes x. Spelled out, because g++ makes 'x - V{}' a wide unaligned load and a shuffle.
@@ -52,8 +53,8 @@ template <class V, class T> TK_FN V multiply_add_lanes(V a, V b, V c)
 #endif
 }
 template <class T>
-TK_FN typename Vector<T>::type multiply_add(typename Vector<T>::type a, typename Vector<T>::type b,
-                                            typename Vector<T>::type c)
+TK_FN typename Vector<T>::type multiply_add_floats(typename Vector<T>::type a, typename Vector<T>::type b,
+                                                   typename Vector<T>::type c)
 {
     typedef T V __attribute__((vector_size(TK_VECTOR_BYTES)));
     // g++ turns the loop over lanes into the instruction, but then broadcasts by a wide load and a shuffle.
@@ -66,6 +67,14 @@ TK_FN typename Vector<T>::type multiply_add(typename Vector<T>::type a, typename
 #else
     return multiply_add_lanes<V, T>(a, b, c);
 #endif
+}
+// The same, also of integers, which wrap.
+template <class T>
+TK_FN typename Vector<T>::type multiply_add(typename Vector<T>::type a, typename Vector<T>::type b,
+                                            typename Vector<T>::type c)
+{
+    if constexpr (Num<T>::is_float) return multiply_add_floats<T>(a, b, c);
+    else return a * b + c;
 }
 
 // dst[0..n) = the consecutive src[0..n) in Acc, exactly (f64 to f32 rounds).
