@@ -13,22 +13,7 @@ from tilekit.ir.annotations import (
     array3d as array3d,
     array4d as array4d,
 )
-from tilekit.ir.types import (
-    DType as DType,
-    bfloat16 as bfloat16,
-    bool_ as bool,
-    float16 as float16,
-    float32 as float32,
-    float64 as float64,
-    int8 as int8,
-    int16 as int16,
-    int32 as int32,
-    int64 as int64,
-    uint8 as uint8,
-    uint16 as uint16,
-    uint32 as uint32,
-    uint64 as uint64,
-)
+from tilekit.ir.types import DType as DType
 from tilekit.public import find, listed
 
 if TYPE_CHECKING:  # found by ``find`` at the first use: the compiler is much of the package
@@ -38,6 +23,36 @@ if TYPE_CHECKING:  # found by ``find`` at the first use: the compiler is much of
     from tilekit.runtime.explain import explain as explain
     from tilekit.runtime.launch import Launch as Launch, launch as launch, launch_tiled as launch_tiled
     from tilekit.runtime.spec import spec as spec
+
+    # For type checkers, which take no value for a type: each dtype as Python's type of its numbers.
+    bfloat16 = float
+    float16 = float
+    float32 = float
+    float64 = float
+    int8 = int
+    int16 = int
+    int32 = int
+    int64 = int
+    uint8 = int
+    uint16 = int
+    uint32 = int
+    uint64 = int
+else:
+    from tilekit.ir.types import (
+        bfloat16,
+        bool_ as bool,
+        float16,
+        float32,
+        float64,
+        int8,
+        int16,
+        int32,
+        int64,
+        uint8,
+        uint16,
+        uint32,
+        uint64,
+    )
 
 
 def __getattr__(name: str) -> Any:
