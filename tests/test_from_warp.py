@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.from_warp import others, products, rows, silently_wrong
+from tests.from_warp import names, others, products, rows, silently_wrong
 
 PAGE = Path(__file__).parent.parent / "docs" / "from_warp.md"
-TABLES = (silently_wrong, others, products)  # importing them fills ROWS
+TABLES = (silently_wrong, others, products, names)  # importing them fills ROWS
 
 
 def rows_of_page() -> list[str]:

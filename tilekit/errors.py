@@ -29,6 +29,18 @@ def operand(name: str) -> str:
     return f"\x01{name}\x02"
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things in a message.
+
+    Example:
+        >>> counted(1, "axis"), counted(2, "axis"), counted(0, "entry"), counted(3, "dimension")
+        ('1 axis', '2 axes', '0 entries', '3 dimensions')
+    """
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun[:-2]}es" if noun.endswith("is") else f"{count} {re.sub('y$', 'ie', noun)}s"
+
+
 def shown(value: object) -> str:
     """A value in a message: its ``repr``, except of integers too long to be read.
 

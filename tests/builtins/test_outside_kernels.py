@@ -19,7 +19,7 @@ LOAD = "got a NumPy array of shape (2, 3); load a tile of it with tk.tile_load(a
         (lambda: tk.untile(A), f"untile(): a must be a tile, {LOAD}"),
         (lambda: tk.sin(A), f"sin(): x must be a number or a tile, {LOAD}"),
         (lambda: tk.tile_zeros(shape=(2, 3)) + A, f"'+': b must be a number or a tile, {LOAD}"),
-        (lambda: tk.tile_map(tk.sin, A), f"tile_map: none of the arguments is a tile: {LOAD}"),
+        (lambda: tk.tile_map(tk.sin, A), f"tile_map(): none of the arguments is a tile: {LOAD}"),
         (lambda: tk.tile_sum(A[0]), "got a NumPy array of shape (3,); load a tile of it with tk.tile_load(a, shape=3)"),
         (lambda: tk.tile_sum(A[0, 0]), "tile_sum(): a must be a tile, got 0.0 (a float32)"),
         (lambda: tk.tile_sum([1.0]), "tile_sum(): a must be a tile, got a list"),

@@ -357,17 +357,6 @@ def _() -> None:
     assert rounded(EXACT) != (X * X - np.float32(1)).tolist()
 
 
-@row("`tk.rsqrt(x)`")
-def _() -> None:
-    assert not hasattr(wp, "rsqrt")
-
-    @tk.kernel
-    def k(x: tk.array1d[float], out: tk.array1d[float]):
-        tk.tile_store(out, tk.rsqrt(tk.tile_load(x, shape=2)))
-
-    assert run(k, X, size=2).tolist() == (np.float32(1) / np.sqrt(X)).tolist()
-
-
 @row('`tk.ptx["fma.rn.f32"]`')
 def _() -> None:
     assert tk.ptx["fma.f32.rn"] == tk.ptx["fma.rn.f32"] == tk.ptx.fma.rn.f32

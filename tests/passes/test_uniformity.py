@@ -164,11 +164,11 @@ def test_a_tile_chosen_by_lanes():
 @pytest.mark.parametrize(
     ("kernel", "line", "start"),
     [
-        (offset_of_lane, 2, "tile_store: offset must be the same for all lanes of the block"),
-        (value_of_lane, 2, "tile_full: value must be the same for all lanes of the block"),
+        (offset_of_lane, 2, "tile_store(): offset must be the same for all lanes of the block"),
+        (value_of_lane, 2, "tile_full(): value must be the same for all lanes of the block"),
         (scaled_by_lane, 2, "'tk.tile_zeros(shape=4) * tk.float32(lane)': args must be the same for all lanes"),
         (mapped_with_lane, 3, "'tk.tile_map(lambda v: v + x, tk.tile_zeros(shape=4))': what its function uses must be"),
-        (view_of_lane, 3, "tile_store: t must be the same for all lanes of the block"),
+        (view_of_lane, 3, "tile_store(): t must be the same for all lanes of the block"),
     ],
 )
 def test_operands_that_differ(kernel, line, start):

@@ -222,7 +222,7 @@ def no_number(a: tk.array1d[float]):
 
 
 def test_what_tile_and_untile_refuse():
-    with pytest.raises(ValueError, match=r"untile: a is a tile<4xf32>; it needs one axis of block_dim=8 elements"):
+    with pytest.raises(ValueError, match=r"untile\(\): a is a tile<4xf32>; it needs one axis of block_dim=8 elements"):
         tk.launch_tiled(wrong_length, dim=1, block_dim=8)
     with pytest.raises(TypeError, match=r"tile\(\): x must be a number, got an array1d<f32>"):
         tk.launch_tiled(no_number, dim=1, inputs=[np.zeros(2, np.float32)], block_dim=8)

@@ -322,7 +322,7 @@ def test_the_number_of_threads_changes_no_bit():
 
 def test_a_failed_compile_fails_again():
     for _ in range(3):
-        with pytest.raises(TypeError, match="tile_store: t is a tile<2xi32>"):
+        with pytest.raises(TypeError, match=r"tile_store\(\): t is a tile<2xi32>"):
             tk.launch_tiled(wrong, dim=1, outputs=[np.zeros(2, np.float32)])
     assert not wrong.cache
 

@@ -82,7 +82,7 @@ def tile_arange(*args: Any, dtype: Any = None, storage: str = "register") -> Til
 def _arange(args: tuple[Any, ...], dtype: DType, storage: str) -> Tile:
     if not 1 <= len(args) <= 3:
         raise KernelTypeError(f"tile_arange() takes stop, or start and stop, or start, stop and step, got {len(args)}")
-    check_storage(storage, "tile_arange")
+    check_storage(storage, "tile_arange()")
     if not (dtype.is_integer or dtype.is_float):
         raise KernelTypeError(f"tile_arange() needs an integer or floating dtype, got {dtype.name}")
     given = (0, *args, 1) if len(args) == 1 else (*args, 1)

@@ -11,7 +11,7 @@ from tilekit.errors import KernelIndexError, KernelTypeError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
 from tilekit.ir.interpret import from_memory, stored
-from tilekit.ir.operands import DTypeLike, Index, describe
+from tilekit.ir.operands import DTypeLike, Index, describe, one_element
 from tilekit.ir.types import ArrayType, DType, ScalarType, int32
 
 LOOK = "load a tile with tk.tile_load(a, shape=..., offset=...)"
@@ -136,7 +136,7 @@ def indices(a: Array, index: Any) -> tuple[Any, ...]:
         if item is None or item is Ellipsis:
             raise KernelTypeError(f"{item!r} cannot index an array in a kernel; use integers")
         if isinstance(item, Tile):
-            raise KernelTypeError(f"{describe(item)} cannot index an array; {LOOK}")
+            raise KernelTypeError(f"{describe(item)} cannot index an array; {one_element(item) or LOOK}")
     if len(items) > a.ndim:
         check_rank(a.type, items, a.name)
     return items
@@ -191,9 +191,8 @@ def set_item(a: Array, index: Any, value: Any) -> None:
     """``a[index] = value``, one element."""
     items = indices(a, index)
     if isinstance(value, Tile):
-        raise KernelTypeError(
-            f"{describe(value)} cannot be assigned to an element; use tk.tile_store(a, t, offset=...)"
-        )
+        remedy = one_element(value) or "use tk.tile_store(a, t, offset=...)"
+        raise KernelTypeError(f"{describe(value)} cannot be assigned to an element; {remedy}")
     if len(items) < a.ndim:
         check_rank(a.type, items, a.name)
     element_store(a, items, value, a.name)

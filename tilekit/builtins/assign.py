@@ -6,7 +6,7 @@ from typing import Any
 
 from tilekit.builtins.convert import cast
 from tilekit.builtins.view_shapes import require_tile, start_on_axis, sub_view
-from tilekit.errors import KernelValueError, TilekitError
+from tilekit.errors import KernelValueError, TilekitError, counted
 from tilekit.ir.context import fail
 from tilekit.ir.handles import Tile
 from tilekit.ir.types import as_dtype
@@ -52,7 +52,9 @@ def tile_assign(dst: Tile, src: Tile, offset: Any = None) -> None:
         if src.ndim != dst.ndim:
             raise KernelValueError(f"tile_assign(): dst is a {dst.type} and src a {src.type}; they need as many axes")
         if len(at) > dst.ndim:
-            raise KernelValueError(f"tile_assign(): offset has {len(at)} entries for a {dst.type} of {dst.ndim} axes")
+            raise KernelValueError(
+                f"tile_assign(): offset has {counted(len(at), 'entry')} for a {dst.type} of {counted(dst.ndim, 'axis')}"
+            )
         full = (*at, *(0,) * (dst.ndim - len(at)))
         starts = [start_on_axis(dst, axis, entry, src.shape[axis], wrap=False) for axis, entry in enumerate(full)]
         whole = src.shape == dst.shape

@@ -12,7 +12,7 @@ from tilekit.builtins.atom_bounds import repeats_of
 from tilekit.builtins.atom_ops import shape_of
 from tilekit.builtins.atoms import Atom, Slot
 from tilekit.builtins.overlap import refuse_shifted
-from tilekit.errors import KernelTypeError, KernelValueError, shown
+from tilekit.errors import KernelTypeError, KernelValueError, counted, shown
 from tilekit.ir.core import Const
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
 from tilekit.ir.operands import constant, describe, describe_for_tile
@@ -40,7 +40,7 @@ def matched(atom: Atom, given: Sequence[Any]) -> Operands:
     fitting = [form for form in forms if len(form.slots) == len(given)]
     if not fitting:
         wanted = " or ".join(f"({form.operands})" for form in forms)
-        raise KernelTypeError(f"{atom} takes {len(atom.slots)} operands, {wanted}, got {len(given)}")
+        raise KernelTypeError(f"{atom} takes {counted(len(atom.slots), 'operand')}, {wanted}, got {len(given)}")
     form = next((form for form in fitting if _has_registers(form, given)), fitting[0])
     items = [_operand(form, slot, item) for slot, item in zip(form.slots, given, strict=True)]
     repeats = _repeats(form, items)

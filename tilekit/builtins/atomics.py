@@ -14,7 +14,7 @@ from tilekit.ir.builtin import builtin
 from tilekit.ir.context import active
 from tilekit.ir.handles import OPERATORS, Array, Scalar
 from tilekit.ir.interpret import conform_elements, from_memory, stored
-from tilekit.ir.operands import Index, describe, host_array
+from tilekit.ir.operands import Index, describe, host_array, one_element
 from tilekit.ir.types import ArrayType, ScalarType
 
 __all__ = [
@@ -142,7 +142,8 @@ def _update_in_place(how: str) -> Callable[[Array, Any, Any], None]:
         if len(items) < a.ndim:
             check_rank(a.type, items, a.name)
         if not isinstance(value, Scalar | int | float | np.generic):
-            raise KernelTypeError(f"{describe(value)} cannot be added to an element of an array; a number is needed")
+            remedy = one_element(value) or "a number is needed"
+            raise KernelTypeError(f"{describe(value)} cannot be added to an element of an array; {remedy}")
         atomic_update(a, items, value, how, a.name)
 
     return call

@@ -198,7 +198,7 @@ def tile_empty(shape: Any, dtype: Any = float32, storage: str = "register") -> T
         tile<2xf32>
         [1. 2.]
     """
-    check_storage(storage, "tile_empty")
+    check_storage(storage, "tile_empty()")
     tile: Tile = uninitialized_tile(shape, dtype, storage)
     tile.written = False
     return tile

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilekit.builtins.views import numbers
 from tilekit.codegen.checks import require
-from tilekit.errors import KernelAssertionError, KernelTypeError, KernelValueError
+from tilekit.errors import KernelAssertionError, KernelTypeError, KernelValueError, counted
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import Concrete
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
@@ -295,7 +295,7 @@ def printf(fmt: str, *args: Any) -> None:
         raise KernelTypeError(f"printf(): the format must be a compile-time string, got {describe(fmt)}")
     spelled, count = _python_format(fmt)
     if count != len(args):
-        raise KernelValueError(f"printf(): the format {fmt!r} takes {count} values, got {len(args)}")
+        raise KernelValueError(f"printf(): the format {fmt!r} takes {counted(count, 'value')}, got {len(args)}")
     for arg in args:
         if not isinstance(arg, Scalar | int | float | np.generic):
             raise KernelTypeError(f"printf() prints numbers, got {describe(arg)}")

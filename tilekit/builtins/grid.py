@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tilekit.errors import KernelNotImplementedError, KernelValueError
+from tilekit.errors import KernelNotImplementedError, KernelValueError, counted
 from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.context import Builder, LaunchForm, active
 from tilekit.ir.core import Function, walk
@@ -113,9 +113,10 @@ class Tid(Scalar):
             return tuple((coordinate if form.tiled else point)(axis) for axis in range(count))
         if form.tiled and count == ndim + 1:
             return (*(coordinate(axis) for axis in range(ndim)), lane_index())
-        has = f"{ndim} dimension{'s' * (ndim > 1)}"
         more = "; one more name is the lane" if form.tiled else ""
-        raise KernelValueError(f"tid() is unpacked into {count} names, but this launch has {has}{more}")
+        raise KernelValueError(
+            f"tid() is unpacked into {count} names, but this launch has {counted(ndim, 'dimension')}{more}"
+        )
 
 
 def launch_form() -> LaunchForm:

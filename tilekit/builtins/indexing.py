@@ -7,10 +7,10 @@ from typing import Any
 from tilekit.builtins.assign import write_tile
 from tilekit.builtins.view_shapes import require_tile, start_on_axis, sub_view
 from tilekit.builtins.views import element
-from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError, TilekitError
+from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError, TilekitError, counted
 from tilekit.ir.context import fail
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
-from tilekit.ir.operands import describe
+from tilekit.ir.operands import describe, one_element
 from tilekit.ir.views import dense_strides
 
 __all__ = ["tile_extract"]
@@ -27,8 +27,7 @@ def _entries(t: Tile, index: Any) -> list[Any]:
     if any(entry is None for entry in entries):
         raise KernelTypeError(f"None cannot index a {t.type}; {_instead_of_none(t, entries)}")
     if given > t.ndim:
-        axes = "1 axis" if t.ndim == 1 else f"{t.ndim} axes"
-        raise KernelIndexError(f"{given} indices for a {t.type}, which has {axes}")
+        raise KernelIndexError(f"{given} indices for a {t.type}, which has {counted(t.ndim, 'axis')}")
     missing = [slice(None)] * (t.ndim - given)
     at = dots[0] if dots else len(entries)
     return [*entries[:at], *missing, *entries[at + 1 :]]
@@ -98,7 +97,10 @@ def write_index(t: Tile, index: Any, value: Any) -> None:
         if not isinstance(value, Tile):
             part.fill(value)
         elif value.shape != part.shape:
-            raise KernelValueError(f"cannot write a {value.type} to the part of shape {part.shape} of a {t.type}")
+            remedy = f"; {one_element(value)}" if part.shape == () and one_element(value) else ""
+            raise KernelValueError(
+                f"cannot write a {value.type} to the part of shape {part.shape} of a {t.type}{remedy}"
+            )
         else:
             write_tile(part, value)
     except TilekitError as error:

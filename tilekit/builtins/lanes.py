@@ -17,7 +17,7 @@ from tilekit.ir.context import active
 from tilekit.ir.core import Block, Const, Value
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.interpret import HOST, Machine
-from tilekit.ir.operands import DTypeLike, Tiles, describe, describe_for_tile, operand_of
+from tilekit.ir.operands import DTypeLike, Tiles, describe_for_number, describe_for_tile, operand_of
 from tilekit.ir.types import DType, ScalarType, TileType, Type, int32
 
 __all__ = ["tile", "untile"]
@@ -61,7 +61,7 @@ def spread_lanes(t: Tile, lanes: int) -> Scalar:
 @spread_lanes.result
 def _spread_result(t: TileType, lanes: int) -> ScalarType:
     if len(t.shape) != 1 or t.shape[0] != lanes:
-        raise KernelValueError(f"untile: a is a {t}; it needs one axis of block_dim={lanes} elements, one a lane")
+        raise KernelValueError(f"untile(): a is a {t}; it needs one axis of block_dim={lanes} elements, one a lane")
     return ScalarType(t.dtype)
 
 
@@ -122,7 +122,7 @@ def tile(x: Any, preserve_type: bool = False) -> Tile:
     """
     operand = operand_of(x, "tile(): x")
     if not isinstance(operand, Const) and not (operand is not None and isinstance(operand.type, ScalarType)):
-        raise KernelTypeError(f"tile(): x must be a number, got {describe(x)}")
+        raise KernelTypeError(f"tile(): x must be a number, got {describe_for_number(x)}")
     return gather_lanes(operand, lanes_of_launch())  # type: ignore[no-any-return]
 
 

@@ -31,9 +31,9 @@ def map_elements(args: Tiles, branches: bool = False) -> Tile:
 def _result(args: tuple[Any, ...], blocks: tuple[Block, ...]) -> TileType:
     tiles = [type for type in args if isinstance(type, TileType)]
     if not tiles:
-        raise KernelTypeError("tile_map: none of the arguments is a tile")
+        raise KernelTypeError("tile_map(): none of the arguments is a tile")
     if any(tile.shape != tiles[0].shape for tile in tiles):
-        raise KernelValueError(f"tile_map: the shapes differ: {', '.join(map(str, tiles))}")
+        raise KernelValueError(f"tile_map(): the shapes differ: {', '.join(map(str, tiles))}")
     (body,) = blocks
     return TileType(body.results[0].type.dtype, tiles[0].shape)
 
@@ -83,12 +83,12 @@ def datum(value: Any) -> Any:
 def _check_shapes(op: Any, args: tuple[Any, ...]) -> None:
     """The tiles among the arguments have one shape, and there is something to call."""
     if not callable(op) or isinstance(op, Tile):
-        raise KernelTypeError(f"tile_map: the first argument must be a function, got {describe(op)}")
+        raise KernelTypeError(f"tile_map(): the first argument must be a function, got {describe(op)}")
     names = list(map(operand, op.operand_names)) if isinstance(op, Builtin) else []
     tiles = [(i, arg) for i, arg in enumerate(args) if isinstance(arg, Tile)]
     if any(tile.shape != tiles[0][1].shape for _, tile in tiles):
         shown = [f"{names[i]} is {tile.type}" if i < len(names) else str(tile.type) for i, tile in tiles]
-        name = op.spelled if isinstance(op, Builtin) else "tile_map"
+        name = op.called if isinstance(op, Builtin) else "tile_map()"
         called = {names[i]: tile for i, tile in tiles if i < len(names)}
         raise KernelValueError(f"{name}: the shapes differ: {' and '.join(shown)}; {how_to_repeat(called)}")
 
@@ -121,7 +121,7 @@ def _trace_element(op: Callable[..., Any], args: tuple[Any, ...], held: dict[int
         element = function(*(Scalar(params[id(arg)]) if id(arg) in params else arg for arg in args))
     yielded = element.datum if isinstance(element, Scalar) else constant(element)
     if yielded is None:
-        raise KernelTypeError(f"tile_map: the function must return one number, got {describe(element)}")
+        raise KernelTypeError(f"tile_map(): the function must return one number, got {describe(element)}")
     if isinstance(yielded, Const):
         as_literal(yielded, "tile_map")
     return builder.block(tuple(params.values()), (yielded,))  # type: ignore[arg-type]
@@ -188,5 +188,5 @@ def tile_map(op: Callable[..., Any], *args: Any) -> Tile:
     """
     if not any(isinstance(arg, Tile) for arg in args):
         shown = " and ".join(map(describe_for_tile, args))
-        raise KernelTypeError(f"tile_map: none of the arguments is a tile: got {shown or 'none'}")
+        raise KernelTypeError(f"tile_map(): none of the arguments is a tile: got {shown or 'none'}")
     return map_function(op, *args)  # type: ignore[no-any-return]

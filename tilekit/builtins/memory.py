@@ -10,7 +10,7 @@ import numpy as np
 from tilekit.builtins.construct import check_shape
 from tilekit.codegen.layout import Fragment
 from tilekit.codegen.text import signed
-from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.errors import KernelTypeError, KernelValueError, counted
 from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.handles import Array, Tile
 from tilekit.ir.interpret import from_memory, stored
@@ -23,7 +23,9 @@ GROUP = "Tile memory"
 def full_offset(offset: tuple[Any, ...], ndim: int, name: str) -> None:
     """Check that an offset has one entry an axis; a single 0 stands for all."""
     if len(offset) != ndim and not (len(offset) == 1 and ndim > 1):
-        raise KernelValueError(f"{name}: offset has {len(offset)} entries for an array of {ndim} dimensions")
+        raise KernelValueError(
+            f"{name}: offset has {counted(len(offset), 'entry')} for an array of {counted(ndim, 'dimension')}"
+        )
 
 
 def spread(offset: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
@@ -39,7 +41,9 @@ def emitted_offset(offset: tuple[str, ...], types: tuple[ScalarType, ...], ndim:
 
 def _check_shape(a: ArrayType, shape: tuple[int, ...], offset: tuple[Any, ...], name: str) -> None:
     if len(shape) != a.ndim:
-        raise KernelValueError(f"{name}: a tile of shape {shape} does not fit an {a}; it needs {a.ndim} dimensions")
+        raise KernelValueError(
+            f"{name}: a tile of shape {shape} does not fit an {a}; it needs {counted(a.ndim, 'dimension')}"
+        )
     full_offset(offset, a.ndim, name)
 
 
@@ -89,9 +93,9 @@ def tile_load(
 @tile_load.result
 def _load_result(a: ArrayType, shape: tuple[int, ...], offset: tuple[Any, ...], storage: str) -> TileType:
     if storage not in ("register", "shared"):
-        raise KernelValueError(f"tile_load: storage must be 'register' or 'shared', got {storage!r}")
+        raise KernelValueError(f"tile_load(): storage must be 'register' or 'shared', got {storage!r}")
     check_shape(shape, "tile_load")
-    _check_shape(a, shape, offset, "tile_load")
+    _check_shape(a, shape, offset, "tile_load()")
     return TileType(a.dtype, shape)
 
 
@@ -163,9 +167,9 @@ def tile_store(
 def _store_result(a: ArrayType, t: TileType, offset: tuple[Any, ...]) -> None:
     if t.dtype != a.dtype:
         raise KernelTypeError(
-            f"tile_store: t is a {t} but the array holds {a.dtype.name}; use tk.tile_astype(t, tk.{a.dtype.name})"
+            f"tile_store(): t is a {t} but the array holds {a.dtype.name}; use tk.tile_astype(t, tk.{a.dtype.name})"
         )
-    _check_shape(a, t.shape, offset, "tile_store")
+    _check_shape(a, t.shape, offset, "tile_store()")
 
 
 @tile_store.reference

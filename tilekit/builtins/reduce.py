@@ -17,7 +17,7 @@ import numpy as np
 from tilekit.builtins.assign import tile_astype
 from tilekit.builtins.view_shapes import tile_broadcast, tile_reshape
 from tilekit.codegen.layout import REDUCED_LANES, Fragment
-from tilekit.errors import KernelIndexError, KernelTypeError
+from tilekit.errors import KernelIndexError, KernelTypeError, counted
 from tilekit.ir.builtin import Builtin, builtin
 from tilekit.ir.handles import Tile
 from tilekit.ir.operands import describe
@@ -46,7 +46,7 @@ def axis_in(type: TileType, axis: Any, name: str) -> int | None:
         raise KernelTypeError(f"{name}(): axis must be a compile-time integer or None, got {describe(axis)}")
     found = operator.index(axis)
     if not -len(type.shape) <= found < len(type.shape):
-        raise KernelIndexError(f"{name}(): axis {found} is outside the {len(type.shape)} axes of a {type}")
+        raise KernelIndexError(f"{name}(): axis {found} is outside the {counted(len(type.shape), 'axis')} of a {type}")
     return found % len(type.shape)
 
 

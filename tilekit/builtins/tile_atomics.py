@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.builtins.memory import GROUP, emitted_offset, full_offset, windows
-from tilekit.errors import KernelTypeError, KernelValueError
+from tilekit.errors import KernelTypeError, KernelValueError, counted
 from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.handles import Array, Tile
 from tilekit.ir.interpret import conform_elements, from_memory, to_memory
@@ -57,7 +57,7 @@ def _result(a: ArrayType, t: TileType, offset: tuple[Any, ...]) -> TileType:
     if a.dtype.kind == "b":
         raise KernelTypeError("tile_atomic_add(): bools cannot be added; use an integer array")
     if len(t.shape) != a.ndim:
-        raise KernelValueError(f"tile_atomic_add(): a {t} does not fit an {a}; it needs {a.ndim} axes")
+        raise KernelValueError(f"tile_atomic_add(): a {t} does not fit an {a}; it needs {counted(a.ndim, 'axis')}")
     full_offset(offset, a.ndim, "tile_atomic_add()")
     return t
 

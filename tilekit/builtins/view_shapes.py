@@ -11,7 +11,7 @@ import numpy as np
 from tilekit.builtins.broadcasting import repeated
 from tilekit.builtins.construct import check_shape
 from tilekit.builtins.views import axis_index
-from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError, TilekitError
+from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError, TilekitError, counted
 from tilekit.ir.context import fail
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.operands import describe, describe_for_tile, known_number, shape_attribute
@@ -95,7 +95,9 @@ def tile_view(t: Tile, offset: Any, shape: Any = None) -> Tile:
                 raise KernelValueError("tile_view(): a slice in offset gives the shape already; leave shape out")
             return OPERATORS["tile[]"](t, at)  # type: ignore[no-any-return]
         if len(at) > t.ndim:
-            raise KernelValueError(f"tile_view(): offset has {len(at)} entries for a {t.type} of {t.ndim} axes")
+            raise KernelValueError(
+                f"tile_view(): offset has {counted(len(at), 'entry')} for a {t.type} of {counted(t.ndim, 'axis')}"
+            )
         return _part(t, at, None if shape is None else shape_attribute(shape, "tile_view(): shape"))
     except TilekitError as error:
         raise fail(error) from None
@@ -178,7 +180,9 @@ def _new_shape(t: Tile, shape: Any) -> tuple[int, ...]:
     if free and count and t.size % count == 0:
         known = tuple(t.size // count if axis in free else extent for axis, extent in enumerate(known))
     if math.prod(known) != t.size:
-        raise KernelValueError(f"tile_reshape(): a {t.type} has {t.size} elements, which do not fit {entries}")
+        raise KernelValueError(
+            f"tile_reshape(): a {t.type} has {counted(t.size, 'element')}, which do not fit {entries}"
+        )
     return known
 
 
@@ -224,7 +228,7 @@ def axis_of(t: Tile, axis: Any, name: str) -> int:
         raise fail(KernelTypeError(f"{name}(): axis must be a compile-time integer, got {describe(axis)}"))
     found = operator.index(axis)
     if not -t.ndim <= found < t.ndim:
-        raise fail(KernelIndexError(f"{name}(): axis {found} is outside the {t.ndim} axes of a {t.type}"))
+        raise fail(KernelIndexError(f"{name}(): axis {found} is outside the {counted(t.ndim, 'axis')} of a {t.type}"))
     return found % t.ndim
 
 

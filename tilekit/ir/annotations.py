@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tilekit.errors import KernelNotImplementedError, KernelTypeError, KernelValueError
+from tilekit.errors import KernelNotImplementedError, KernelTypeError, KernelValueError, counted
 from tilekit.ir.types import DType, as_dtype, find_dtype
 
 MAX_NDIM = 4
@@ -210,7 +210,7 @@ class _Array(metaclass=ArrayMeta):
         if not isinstance(parameters, tuple):
             return array_annotation(parameters, cls.fixed_ndim or 1)
         if cls.fixed_ndim is not None or len(parameters) != 2:
-            raise KernelTypeError(f"{cls.__name__}[...] takes one dtype, got {len(parameters)} parameters")
+            raise KernelTypeError(f"{cls.__name__}[...] takes one dtype, got {counted(len(parameters), 'parameter')}")
         ndim = _unwrap_literal(parameters[1])
         return array_annotation(parameters[0], None if ndim is Any else ndim)
 

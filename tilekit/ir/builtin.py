@@ -45,7 +45,7 @@ from tilekit.ir.operands import (
     common_dtype,
     constant,
     convert_constant,
-    describe,
+    describe_for_number,
     describe_for_tile,
     index_operand,
     kind_of,
@@ -179,7 +179,7 @@ class Builtin(Properties):
             for number in numbers:  # NumPy takes longer integers for objects
                 if isinstance(number, int) and not (int64.holds(number) or uint64.holds(number)):
                     held = float64 if number.bit_length() > 1023 else int64 if number < 0 else uint64
-                    raise KernelValueError(f"{self.spelled}: {outside(number, held)}") from None
+                    raise KernelValueError(f"{self.called}: {outside(number, held)}") from None
             raise
         return result.item() if hasattr(result, "item") else result
 
@@ -220,7 +220,7 @@ class Builtin(Properties):
         if Array in accepted and active() is None and isinstance(value, np.ndarray):
             return operand_of(value, what)
         wanted = " or ".join({Tile: "a tile", Scalar: "a number", Array: "an array"}[kind] for kind in accepted)
-        shown = describe_for_tile(value) if Tile in accepted else describe(value)
+        shown = describe_for_tile(value) if Tile in accepted else describe_for_number(value)
         raise KernelTypeError(f"{what} must be {wanted}, got {shown}")
 
     def _coerce(self, operands: dict[str, Any], attrs: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -243,8 +243,8 @@ class Builtin(Properties):
         type = operand.type
         if isinstance(operand, Const):
             if type == wanted:
-                return as_literal(operand, self.spelled)
-            return convert_constant(operand, wanted.dtype, self.spelled)
+                return as_literal(operand, self.called)
+            return convert_constant(operand, wanted.dtype, self.called)
         if type.dtype == wanted.dtype or isinstance(type, TileType):
             return operand
         return operand_of(handles.OPERATORS["cast"](wrap(operand), wanted.dtype), name)
@@ -254,6 +254,11 @@ class Builtin(Properties):
         """The operation as errors name it: its operator where it has one."""
         symbol = self.operator
         return f"'{symbol}'" if symbol is not None and not symbol[0].isalpha() and len(symbol) <= 2 else self.name
+
+    @property
+    def called(self) -> str:
+        """The operation at the head of an error: its operator where it has one, else its name as it is called."""
+        return f"{self.name}()" if self.spelled == self.name else self.spelled
 
     def _update(self, target: Tile | None, result: Any) -> Any:
         if target is None:
@@ -298,7 +303,7 @@ class Builtin(Properties):
         for type in types:
             if isinstance(type, TileType) and type.size > _MOST_ELEMENTS:
                 raise KernelValueError(
-                    f"{self.spelled}: a {type} has {type.size} elements, which is more than 2**31 - 1"
+                    f"{self.called}: a {type} has {type.size} elements, which is more than 2**31 - 1"
                 )
         return types
 

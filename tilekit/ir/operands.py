@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError, operand as marked, shown
+from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError, counted, operand as marked, shown
 from tilekit.ir.context import Concrete, active
 from tilekit.ir.core import Const, Value
 from tilekit.ir.handles import Array, Scalar, Tile
@@ -182,6 +182,25 @@ def describe_for_tile(value: Any) -> str:
     return f"{found}; load a tile of it with tk.tile_load(a, shape={shape})"
 
 
+def describe_for_number(value: Any) -> str:
+    """What was given where a number is wanted, and how to read the number of a tile that has one.
+
+    Example:
+        >>> from tilekit.builtins.construct import tile_ones
+        >>> describe_for_number(tile_ones((1, 1))), describe_for_number("a")
+        ('a tile<1x1xf32>; read its one element with [0, 0]', "'a' (a string)")
+    """
+    found = describe(value)
+    return f"{found}; {one_element(value)}" if one_element(value) else found
+
+
+def one_element(value: Any) -> str:
+    """How the number of a tile of one element is read; empty for anything else."""
+    if not isinstance(value, Tile) or value.size != 1 or value.ndim == 0:
+        return ""
+    return f"read its one element with [{', '.join('0' * value.ndim)}]"
+
+
 def _in_kernel() -> bool:
     context = active()
     return context is not None and context.location() is not None
@@ -211,7 +230,7 @@ def misuse(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwarg
         close = difflib.get_close_matches(unknown[0], names, 1)
         text = f"{name}() has no parameter {unknown[0]!r}" + (f"; did you mean {close[0]!r}?" if close else "")
     elif len(args) > len(names):
-        text = f"{name}() takes {len(names)} arguments, got {len(args)}"
+        text = f"{name}() takes {counted(len(names), 'argument')}, got {len(args)}"
     else:
         try:
             signature.bind(*args, **kwargs)
@@ -229,7 +248,7 @@ def index_operand(value: Any, what: str) -> tuple[Any, ...]:
         is_number = isinstance(item, Scalar | Value | Concrete | Const) or constant(item) is not None
         operand = operand_of(item, what) if is_number else None
         if operand is None or not isinstance(operand.type, ScalarType) or not operand.type.dtype.is_integer:
-            raise KernelTypeError(f"{what} must be an integer or a tuple of integers, got {describe(item)}")
+            raise KernelTypeError(f"{what} must be an integer or a tuple of integers, got {describe_for_number(item)}")
         if isinstance(operand, Const):
             number = int(operand.value)
             if not int64.holds(number):

@@ -187,7 +187,7 @@ def _name(op: Op) -> str:
     """An op as its user wrote it: by its name, or where another one stands in the source, as that reads."""
     place = op.location
     text = place.source_line()[place.column : place.end_column] if place is not None else ""
-    return op.builtin.spelled if not text or op.builtin.spelled in text else f"'{text}'"
+    return op.builtin.called if not text or op.builtin.spelled in text else f"'{text}'"
 
 
 def _what(op: Op) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelTypeError, KernelValueError, TilekitError, shown
+from tilekit.errors import KernelTypeError, KernelValueError, TilekitError, counted, shown
 from tilekit.frontend.kernel import Kernel
-from tilekit.ir.annotations import ArrayAnnotation
+from tilekit.ir.annotations import MAX_NDIM, ArrayAnnotation
 from tilekit.ir.interpret import to_memory
 from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, dtype_named, find_dtype, outside, to_numpy_scalar
@@ -123,10 +123,7 @@ def _given(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> lis
         if isinstance(entries, _WITHOUT_ORDER) or (_is_array(entries) and len(given) != len(kernel.parameters)):
             raise _no_list(kernel, name, entries)
     if len(given) != len(kernel.parameters):
-        raise KernelTypeError(
-            f"kernel {kernel.key!r} takes {len(kernel.parameters)} arguments ({', '.join(kernel.parameters)}), "
-            f"got {len(given)}"
-        )
+        raise wrong_count(kernel, len(given))
     return given
 
 
@@ -141,20 +138,21 @@ def _generic(parameter: Parameter, view: ArrayView) -> Entry:
     return view.dtype.name, len(view.shape)
 
 
+def wrong_count(kernel: Kernel, given: int) -> KernelTypeError:
+    """What is wrong with as many arguments as a kernel does not take."""
+    takes, names = counted(len(kernel.parameters), "argument"), ", ".join(kernel.parameters)
+    return KernelTypeError(f"kernel {kernel.key!r} takes {takes} ({names}), got {given}")
+
+
 def misfit(annotation: ArrayAnnotation, view: ArrayView) -> KernelTypeError:
     """What is wrong with an array that a parameter does not take, and what to do."""
     dtype, ndim = annotation.dtype, annotation.ndim
-    needed = [] if ndim in (None, view.ndim) else [f"give it {_dimensions(ndim)}"]
+    needed = [] if ndim in (None, view.ndim) else [f"give it {counted(ndim, 'dimension')}"]
     needed += [] if dtype in (Any, view.dtype) else [f"convert its elements to {dtype.name}"]
-    got = f"got an array of {view.dtype.name} with {_dimensions(view.ndim)}"
+    got = f"got an array of {view.dtype.name} with {counted(view.ndim, 'dimension')}"
     fits = f"tk.array{view.ndim}d[{'Any' if dtype is Any else f'tk.{view.dtype.name}'}]"
-    return KernelTypeError(
-        f"expects {annotation}, {got}; {' and '.join(needed)}, or annotate the parameter with {fits}"
-    )
-
-
-def _dimensions(count: int) -> str:
-    return f"{count} dimension{'s' * (count != 1)}"
+    other = f", or annotate the parameter with {fits}" if view.ndim <= MAX_NDIM else ""
+    return KernelTypeError(f"expects {annotation}, {got}; {' and '.join(needed)}{other}")
 
 
 def check_written(

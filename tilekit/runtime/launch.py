@@ -13,7 +13,7 @@ from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.float_state import in_ieee_state
 from tilekit.ir.operands import describe
-from tilekit.runtime.arguments import ByBlockDim, bind, check_written, mark_written, parameters_of
+from tilekit.runtime.arguments import ByBlockDim, bind, check_written, mark_written, parameters_of, wrong_count
 from tilekit.runtime.array_view import alignment_class
 from tilekit.runtime.arrays import library_of
 from tilekit.runtime.launch_options import options_now
@@ -251,11 +251,7 @@ class Launch:
         if not isinstance(values, Sequence) or isinstance(values, str):
             raise KernelTypeError(f"the arguments must be a list or tuple, got {describe(values)}")
         if len(values) > len(self._params):
-            kernel = self._kernel
-            raise KernelTypeError(
-                f"kernel {kernel.key!r} takes {len(self._params)} arguments ({', '.join(kernel.parameters)}), "
-                f"got {len(values)}"
-            )
+            raise wrong_count(self._kernel, len(values))
         self._set([*values, *self._params[len(values) :]])
 
 

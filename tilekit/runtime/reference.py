@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelTypeError
+from tilekit.errors import KernelTypeError, counted
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.annotations import ArrayAnnotation
 from tilekit.ir.context import LaunchForm
@@ -97,7 +97,9 @@ def argument_types(kernel: Kernel, given: Mapping[str, Any]) -> dict[str, ArrayT
         if isinstance(value, np.ndarray):
             dtype = as_dtype(value.dtype)
             if isinstance(annotation, ArrayAnnotation) and not annotation.accepts(dtype, value.ndim):
-                raise KernelTypeError(f"{name!r} expects {annotation}, got {dtype.name} with {value.ndim} dimensions")
+                raise KernelTypeError(
+                    f"{name!r} expects {annotation}, got {dtype.name} with {counted(value.ndim, 'dimension')}"
+                )
             types[name] = ArrayType(dtype, value.ndim)
         elif value is None:
             types[name] = None

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.config import config
-from tilekit.errors import KernelTypeError, KernelValueError, TilekitError
+from tilekit.errors import KernelTypeError, KernelValueError, TilekitError, counted
 from tilekit.ir.annotations import set_construct_hook
 from tilekit.ir.types import bfloat16, find_dtype
 from tilekit.runtime.array_view import ArrayView
@@ -247,7 +247,9 @@ def _construct(data: Any = None, *, dtype: Any = Any, ndim: int | None = None, *
         data, dtype = _foreign_data(data, dtype)
     result = import_warp().array(data, dtype=to_warp_dtype(dtype), **options)
     if ndim is not None and result.ndim != ndim:
-        raise KernelValueError(f"the array has {result.ndim} dimensions, shape {tuple(result.shape)}, not {ndim}")
+        raise KernelValueError(
+            f"the array has {counted(result.ndim, 'dimension')}, shape {tuple(result.shape)}, not {ndim}"
+        )
     return result
 
 
