@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 from pathlib import Path
 
 import pytest
 
-from tests.from_warp import names, others, products, rows, silently_wrong
+import tests.from_warp
+from tests.from_warp import rows
 
 PAGE = Path(__file__).parent.parent / "docs" / "from_warp.md"
-TABLES = (silently_wrong, others, products, names)  # importing them fills ROWS
+for module in pkgutil.iter_modules(tests.from_warp.__path__):  # importing them fills ROWS
+    importlib.import_module(f"tests.from_warp.{module.name}")
 
 
 def rows_of_page() -> list[str]:

@@ -124,7 +124,7 @@ class TestTileElements(Conformance):
         ),
         Case("element_write", "float32", {"t": tile("float32", 3, 4), "i": scalar("int32", 1), "x": scalar("float32")},
              call=element_writes),
-        Case("element_add", "float32", {"t": tile("float32", 3, 4), "i": scalar("int32", 1), "x": scalar("float32")},
+        Case("element_update", "float32", {"t": tile("float32", 3, 4), "i": scalar("int32", 1), "x": scalar("float32")},
              call=element_sums),
     ]  # fmt: skip
 

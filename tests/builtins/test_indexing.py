@@ -248,7 +248,7 @@ B = tk.tile_broadcast(tk.tile_zeros(shape=(1, 3)), (2, 3))
         lambda: tk.tile_assign(B, tk.tile_ones(shape=(1, 3)), offset=(1, 0)),
         lambda: tk.tile_assign(B, tk.tile_ones(shape=(2, 3))),
         lambda: B.__iadd__(1.0),
-        lambda: B[0].add(1.0),
+        lambda: B[0].__iadd__(1.0),
         lambda: tk.tile_matmul(tk.tile_ones(shape=(2, 3)), tk.tile_ones(shape=(3, 3)), B),
     ],
 )

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilekit.builtins.array_elements import check_rank, element_dtype, emit_checks, indices, located
 from tilekit.builtins.selection import larger, smaller
+from tilekit.builtins.updates import UPDATES
 from tilekit.errors import KernelTypeError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import active
@@ -31,14 +32,10 @@ __all__ = [
 GROUP = "Atomics"
 
 _UPDATES: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
-    "add": ("iuf", np.add),
-    "sub": ("iuf", np.subtract),
+    **{update.name: (update.kinds, update.combine) for update in UPDATES.values()},
     "min": ("iuf", smaller),
     "max": ("iuf", larger),
     "exch": ("biuf", lambda old, value: value),
-    "and": ("iu", np.bitwise_and),
-    "or": ("iu", np.bitwise_or),
-    "xor": ("iu", np.bitwise_xor),
 }
 """By name: the kinds of dtypes that an update is for, and the new value of an old one."""
 
@@ -134,8 +131,8 @@ def _update(how: str, arr: Any, args: tuple[Any, ...], named: dict[str, Any]) ->
     return atomic_update(arr, index, value, how, arr.name)
 
 
-def _update_in_place(how: str) -> Callable[[Array, Any, Any], None]:
-    """``a[index] += value`` and ``-=``."""
+def _update_in_place(symbol: str, how: str) -> Callable[[Array, Any, Any], None]:
+    """``a[index] += value`` and its kin."""
 
     def call(a: Array, index: Any, value: Any) -> None:
         items = indices(a, index)
@@ -143,14 +140,15 @@ def _update_in_place(how: str) -> Callable[[Array, Any, Any], None]:
             check_rank(a.type, items, a.name)
         if not isinstance(value, Scalar | int | float | np.generic):
             remedy = one_element(value) or "a number is needed"
-            raise KernelTypeError(f"{describe(value)} cannot be added to an element of an array; {remedy}")
+            raise KernelTypeError(
+                f"{describe(value)} cannot be the right side of {symbol}= on an element of an array; {remedy}"
+            )
         atomic_update(a, items, value, how, a.name)
 
     return call
 
 
-OPERATORS["array[]+="] = _update_in_place("add")
-OPERATORS["array[]-="] = _update_in_place("sub")
+OPERATORS.update({f"array[]{symbol}=": _update_in_place(symbol, u.name) for symbol, u in UPDATES.items()})
 
 
 def atomic_add(arr: Any, *args: Any, **named: Any) -> Any:
@@ -285,8 +283,8 @@ def atomic_and(arr: Any, *args: Any, **named: Any) -> Any:
 
     Args:
         arr: The array, of 1 to 4 dimensions.
-        args: One integer index a dimension (keywords ``i``, ``j``, ``k``, ``l``), then ``value``: an integer of the
-            array's dtype, or a literal.
+        args: One integer index a dimension (keywords ``i``, ``j``, ``k``, ``l``), then ``value``: an integer or bool
+            of the array's dtype, or a literal.
 
     Returns:
         The old value.
@@ -309,8 +307,8 @@ def atomic_or(arr: Any, *args: Any, **named: Any) -> Any:
 
     Args:
         arr: The array, of 1 to 4 dimensions.
-        args: One integer index a dimension (keywords ``i``, ``j``, ``k``, ``l``), then ``value``: an integer of the
-            array's dtype, or a literal.
+        args: One integer index a dimension (keywords ``i``, ``j``, ``k``, ``l``), then ``value``: an integer or bool
+            of the array's dtype, or a literal.
 
     Returns:
         The old value.
@@ -333,8 +331,8 @@ def atomic_xor(arr: Any, *args: Any, **named: Any) -> Any:
 
     Args:
         arr: The array, of 1 to 4 dimensions.
-        args: One integer index a dimension (keywords ``i``, ``j``, ``k``, ``l``), then ``value``: an integer of the
-            array's dtype, or a literal.
+        args: One integer index a dimension (keywords ``i``, ``j``, ``k``, ``l``), then ``value``: an integer or bool
+            of the array's dtype, or a literal.
 
     Returns:
         The old value.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tilekit.builtins.assign import write_tile
+from tilekit.builtins.updates import UPDATES
 from tilekit.builtins.view_shapes import require_tile, start_on_axis, sub_view
 from tilekit.builtins.views import element
 from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError, TilekitError, counted
 from tilekit.ir.context import fail
-from tilekit.ir.handles import OPERATORS, Scalar, Tile
+from tilekit.ir.handles import OPERATORS, Scalar, Tile, in_place
 from tilekit.ir.operands import describe, one_element
 from tilekit.ir.views import dense_strides
 
@@ -107,21 +109,25 @@ def write_index(t: Tile, index: Any, value: Any) -> None:
         raise fail(error) from None
 
 
-def add_to_element(t: Tile, index: Any, value: Any) -> None:
-    """``t[index] += value``."""
-    try:
-        part = part_of(t, index)
-        if part.shape:
-            part += value
-        else:
-            part.add(value)
-    except TilekitError as error:
-        raise fail(error) from None
+def _update_in_place(symbol: str) -> Callable[[Tile, Any, Any], None]:
+    """``t[index] += value`` and its kin."""
+
+    def call(t: Tile, index: Any, value: Any) -> None:
+        try:
+            part = part_of(t, index)
+            if part.shape:
+                in_place(symbol)(part, value)
+            else:
+                part.update(symbol, value)
+        except TilekitError as error:
+            raise fail(error) from None
+
+    return call
 
 
 OPERATORS["tile[]"] = read_index
 OPERATORS["tile[]="] = write_index
-OPERATORS["tile[]+="] = add_to_element
+OPERATORS.update({f"tile[]{symbol}=": _update_in_place(symbol) for symbol in UPDATES})
 
 
 def tile_extract(a: Tile, *index: Any) -> Any:

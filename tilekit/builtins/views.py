@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from tilekit.builtins.updates import UPDATES
 from tilekit.codegen.checks import require
 from tilekit.codegen.text import signed
 from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError
@@ -243,38 +242,43 @@ element_write.adjoint(_fill_adjoint)
 element_write.ignores(_write_ignores)
 
 
-@builtin(operator="element+=", reuses=("base",))
-def element_add(base: Tile, value: Scalar, offset: Scalar | None, map: ViewMap) -> Tile:
-    """A tile with a number added to one element; where several lanes add, each counts."""
+@builtin(operator="element op=", reuses=("base",))
+def element_update(base: Tile, value: Scalar, offset: Scalar | None, map: ViewMap, symbol: str) -> Tile:
+    """A tile with one element updated by a number; where several lanes update it, each counts."""
 
 
-element_add.coerce(_fill_coerce)
+element_update.coerce(_fill_coerce)
 
 
-@element_add.result
-def _add_result(base: TileType, value: ScalarType, offset: ScalarType | None, map: ViewMap) -> TileType:
-    if base.dtype.kind == "b":
-        raise KernelTypeError(f"a number cannot be added to an element of a {base}")
+@element_update.result
+def _update_result(base: TileType, value: ScalarType, offset: ScalarType | None, map: ViewMap, symbol: str) -> TileType:
+    if base.dtype.kind not in UPDATES[symbol].kinds:
+        raise KernelTypeError(f"{symbol}= is not for an element of a {base}")
     _check_writable(base, map, offset is None)
     return base
 
 
-@element_add.reference
-def _add_reference(base: Any, value: Any, offset: Any, map: ViewMap) -> Any:
+@element_update.reference
+def _update_reference(base: Any, value: Any, offset: Any, map: ViewMap, symbol: str) -> Any:
     result = base.copy().reshape(-1)
     number = numbers(map, offset)
-    result[number] = np.add(result[number], value)
+    result[number] = UPDATES[symbol].combine(result[number], value)
     return result.reshape(base.shape)
 
 
-@element_add.emit
-def _add_emit(cx: Any, results: Any, base: Any, value: str, offset: str | None, map: ViewMap) -> None:
-    target = cx.tile(results[0])
+@element_update.emit
+def _update_emit(cx: Any, results: Any, base: Any, value: str, offset: str | None, map: ViewMap, symbol: str) -> None:
+    target, update = cx.tile(results[0]), UPDATES[symbol]
     cx.copy_tiles([(target, base)])
     with cx.leader():
-        cx.add_to(cx.viewed(target, map, offset).at(()), value)
+        element = cx.viewed(target, map, offset).at(())
+        cx.update(element, f"tk::{update.native}({element}, {value})", update.atomic(f"&{element}", value))
 
 
-@element_add.adjoint
-def _add_adjoint(grad: Any, value: Any, map: ViewMap) -> dict[str, Any]:
-    return {"base": grad, "value": lambda: element(view_of(grad, value("offset"), map))}
+@element_update.adjoint
+def _update_adjoint(grad: Any, value: Any, map: ViewMap, symbol: str) -> dict[str, Any]:
+    def number() -> Any:
+        found = element(view_of(grad, value("offset"), map))
+        return -found if symbol == "-" else found
+
+    return {"base": grad, "value": number}

@@ -251,11 +251,11 @@ class CudaEmitter(Emitter):
         self.exchanged = max(self.exchanged, size)
         return "exchange"
 
-    def add_to(self, element: str, value: str) -> None:
+    def update(self, element: str, value: str, atomic: str) -> None:
         if self.alone:
-            self.line(f"tk::atomic_add(&{element}, {value});")
+            self.line(f"{atomic};")
         else:
-            super().add_to(element, value)
+            super().update(element, value, atomic)
 
     def report(self, site: int, pointers: Sequence[str], extents: Sequence[tuple[int, int]]) -> None:
         pieces = [f"{{(const char*)({p}) + {at}, {size}}}" for p, (at, size) in zip(pointers, extents, strict=True)]

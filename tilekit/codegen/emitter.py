@@ -318,9 +318,9 @@ class Emitter:
         """Declare an array that the threads of the block share."""
         self.line(f"{dtype} {name}[{count}];")
 
-    def add_to(self, element: str, value: str) -> None:
-        """Add to an element of a tile, which other lanes may do as well."""
-        self.line(f"{element} = tk::add({element}, {value});")
+    def update(self, element: str, value: str, atomic: str) -> None:
+        """Give an element of a tile, which other lanes may update too, a new value; ``atomic`` does it at once."""
+        self.line(f"{element} = {value};")
 
     def report(self, site: int, pointers: Sequence[str], extents: Sequence[tuple[int, int]]) -> None:
         """Hand values to Python: of each a pointer, where its bytes begin from there, and how many they are."""

@@ -216,12 +216,10 @@ class Tracing:
 
     @classmethod
     def update_element(cls, target: Any, index: Any, symbol: str, value: Any) -> None:
-        """``target[index] += value`` and its kin; on arrays ``+=`` and ``-=`` are atomic, as in Warp."""
-        if isinstance(target, Array) and symbol in "+-":
-            OPERATORS[f"array[]{symbol}="](target, index, value)
-            return
-        if isinstance(target, Tile) and symbol in "+-":
-            OPERATORS["tile[]+="](target, index, value if symbol == "+" else -value)
+        """``target[index] += value`` and its kin; those that the handle has an update for are atomic, as in Warp."""
+        kind = "array" if isinstance(target, Array) else "tile" if isinstance(target, Tile) else ""
+        if update := OPERATORS.get(f"{kind}[]{symbol}="):
+            update(target, index, value)
             return
         old = target[index]
         if isinstance(old, Tile):

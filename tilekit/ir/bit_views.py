@@ -80,10 +80,10 @@ class BitsTile(Tile):
     def _fill(self, value: Any, operator: str) -> None:
         self._put(OPERATORS[operator](self._all(), value, self._offset, self.view_map))
 
-    def add(self, value: Any) -> None:
-        """Rebind the storage to a value with a number added to this one element."""
+    def update(self, symbol: str, value: Any) -> None:
+        """Rebind the storage to a value with this one element updated, as ``+=`` does."""
         self._check_writable()
-        self._put(OPERATORS["element+="](self._all(), value, self._offset, self.view_map))
+        self._put(OPERATORS["element op="](self._all(), value, self._offset, self.view_map, symbol))
 
     def _put(self, whole: Tile) -> None:
         self.source.assign(_bits(whole, self.source.type)._datum)

@@ -275,10 +275,10 @@ class Tile(Arithmetic, Attributes):
         updated: Tile = OPERATORS[operator](self.base, value, self._offset, self.view_map)
         self._set(updated._datum)
 
-    def add(self, value: Any) -> None:
-        """Rebind the storage to a value with a number added to this one element."""
+    def update(self, symbol: str, value: Any) -> None:
+        """Rebind the storage to a value with this one element updated, as ``+=`` does."""
         self._check_writable()
-        updated: Tile = OPERATORS["element+="](self.base, value, self._offset, self.view_map)
+        updated: Tile = OPERATORS["element op="](self.base, value, self._offset, self.view_map, symbol)
         self._set(updated._datum)
 
     def _set(self, datum: Datum) -> None:
@@ -371,7 +371,9 @@ def unwritten(type: Type, made_at: Location | None, index: tuple[int, ...] | Non
     )
 
 
-def _in_place(symbol: str) -> Any:
+def in_place(symbol: str) -> Any:
+    """What ``t += u`` and its kin call."""
+
     def call(self: Tile, other: Any) -> Tile:
         result = OPERATORS[symbol](self, other)
         if result.shape != self.shape:
@@ -388,7 +390,7 @@ for _symbol, _method in {
     "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
     "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
 }.items():  # fmt: skip
-    setattr(Tile, f"__i{_method}__", _in_place(_symbol))
+    setattr(Tile, f"__i{_method}__", in_place(_symbol))
 
 
 def wrap(datum: Datum) -> Any:

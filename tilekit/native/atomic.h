@@ -19,7 +19,7 @@ TK_FN u32 compare_exchange(u32* p, u32 expected, u32 value) { return atomicCAS(p
 // Narrow words through the aligned 32-bit word around them, so that no architecture is required.
 template <class W> TK_FN W compare_exchange(W* p, W expected, W value)
 {
-    u32* const around = global_pointer<u32>((u64)p & ~3ull);
+    u32* const around = (u32*)((char*)p - ((u64)p & 3));  // from p: it may lie in global or in shared memory
     const int shift = (int)((u64)p & 3) * 8;
     const u32 mask = (u32)(W)~(W)0 << shift;
     u32 old = *(volatile u32*)around;

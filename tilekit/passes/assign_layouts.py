@@ -39,6 +39,7 @@ def assign_layouts(fn: Function, target: Target) -> Mapping[Value, Layout]:
             layouts.setdefault(value, layout)
             if not _keeps_runs(op, layout):
                 layouts[value] = None
+    layouts.update((value, None) for value in _of_lanes(ops))
     changed = True
     while changed:  # what shares a place has one layout
         changed = False
@@ -48,6 +49,13 @@ def assign_layouts(fn: Function, target: Target) -> Mapping[Value, Layout]:
                     layouts[a] = layouts[b] = None
                     changed = True
     return {value: layout for value, layout in layouts.items() if layout is not None}
+
+
+def _of_lanes(ops: Iterable[Op]) -> Iterator[Value]:
+    """The tiles that single lanes read and write, each any element."""
+    for op in ops:
+        if op.builtin.carries and not op.builtin.by_element:
+            yield from (value for block in op.blocks for inner in walk(block) for value in tiles_of(inner))
 
 
 def tiles_of(op: Op) -> Iterator[Value]:
