@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tilekit as tk
+from tests import on_gpu
 from tests.builtins.both import out
 from tilekit.errors import UninitializedError
 
@@ -134,3 +135,77 @@ def test_the_interpreter_reports_a_read_on_the_path_it_takes():
         tk.launch_tiled(some_paths, dim=1, inputs=[0], outputs=[x, k], device="interpret")
     assert caught.value.location.line == start + 6
     tk.launch_tiled(fine, dim=1, inputs=[3], outputs=[out(4, 4)], device="interpret")
+
+
+@tk.kernel
+def scaled(n: int, beta: float, x: tk.array2d[float]):
+    a = tk.tile_ones(shape=(4, 4))
+    t = tk.tile_empty(shape=(4, 4))
+    if n > 1:
+        tk.tile_matmul(a, a, t, beta=beta)
+    else:
+        tk.tile_matmul(a, a, t, 1.0, beta)
+    tk.tile_store(x, t)
+
+
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_factor_at_run_time_must_be_zero_where_nothing_was_written(n, device, checked):
+    start = scaled.function.__code__.co_firstlineno + 1
+    with tk.config.scoped(checked=checked):
+        x = out(4, 4)
+        tk.launch_tiled(scaled, dim=1, inputs=[n, 0.0], outputs=[x], device=device)
+        assert np.array_equal(x, np.full((4, 4), 4, np.float32))
+        for beta in (1.0, -0.5, np.nan):
+            with pytest.raises(UninitializedError) as caught:
+                tk.launch_tiled(scaled, dim=1, inputs=[n, beta], outputs=[x], device=device)
+            assert caught.value.location.line == start + (4 if n > 1 else 6)
+            assert caught.value.message == (
+                f"this reads a tile<4x4xf32> that tile_empty made at line {start + 2} and nothing has been written to; "
+                "write to it first, or make it with tk.tile_zeros, in block 0 of kernel 'scaled'"
+            )
+
+
+@tk.kernel
+def begun(n: int, x: tk.array2d[float]):
+    a = tk.tile_ones(shape=(4, 4))
+    t = tk.tile_empty(shape=(4, 4))
+    for i in range(n):
+        tk.tile_matmul(a, a, t, beta=tk.where(i > 0, 1.0, 0.0))
+    tk.tile_store(x, t)
+
+
+@pytest.mark.parametrize("device", ["cpu", "interpret"])
+def test_a_factor_that_is_zero_in_the_first_iteration_is_enough(device):
+    x = out(4, 4)
+    tk.launch_tiled(begun, dim=1, inputs=[3], outputs=[x], device=device)
+    assert np.array_equal(x, np.full((4, 4), 12, np.float32))
+
+
+@tk.kernel
+def perhaps(n: int, beta: float, x: tk.array2d[float]):
+    a = tk.tile_ones(shape=(4, 4))
+    t = tk.tile_empty(shape=(4, 4))
+    if n > 0:
+        tk.tile_assign(t, a)
+    tk.tile_matmul(a, a, t, beta=beta)
+    tk.tile_store(x, t)
+
+
+def test_a_factor_of_what_some_path_wrote_reads_poison_in_checked_mode():
+    with tk.config.scoped(checked=True):
+        for n, beta, wanted in ((1, 1.0, 5.0), (0, 0.0, 4.0), (0, 1.0, np.nan)):
+            x = out(4, 4)
+            tk.launch_tiled(perhaps, dim=1, inputs=[n, beta], outputs=[x])
+            assert np.array_equal(x, np.full((4, 4), wanted, np.float32), equal_nan=True)
+
+
+@pytest.mark.gpu
+def test_a_factor_at_run_time_is_checked_on_a_gpu():
+    x = out(4, 4)
+    on_gpu.launch_tiled(scaled, 1, [2, 0.0], [x])
+    assert np.array_equal(x, np.full((4, 4), 4, np.float32))
+    with pytest.raises(UninitializedError, match="nothing has been written to"):
+        on_gpu.launch_tiled(scaled, 1, [2, 1.0], [x])
+        tk.synchronize()

@@ -142,6 +142,26 @@ def indices(a: Array, index: Any) -> tuple[Any, ...]:
     return items
 
 
+def by_name(
+    name: str, a: Array | Tile, args: tuple[Any, ...], named: dict[str, Any], last: tuple[str, ...]
+) -> list[Any]:
+    """The indices of an element, then what follows them, from positions and Warp's keywords ``i``, ``j``, ...
+
+    Raises:
+        KernelTypeError: one is missing, given twice, or unknown.
+    """
+    wanted = (*"ijklmn"[: a.ndim], *last)
+    given = dict(zip(wanted, args, strict=False))
+    twice = given.keys() & named.keys()
+    given.update(named)
+    if len(args) > len(wanted) or twice or given.keys() != set(wanted):
+        raise KernelTypeError(
+            f"{name}() of {describe(a)} takes ({'arr' if isinstance(a, Array) else 'a'}, {', '.join(wanted)}), got "
+            f"{len(args)} positional arguments" + (f" and {', '.join(named)}" if named else "")
+        )
+    return [given[key] for key in wanted]
+
+
 def get_item(a: Array, index: Any) -> Any:
     """``a[index]``: the element, or with fewer indices than dimensions the array that they name."""
     items = indices(a, index)

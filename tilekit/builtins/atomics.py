@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.builtins.array_elements import check_rank, element_dtype, emit_checks, indices, located
+from tilekit.builtins.array_elements import by_name, check_rank, element_dtype, emit_checks, indices, located
 from tilekit.builtins.selection import larger, smaller
 from tilekit.builtins.updates import UPDATES
 from tilekit.errors import KernelTypeError
@@ -114,16 +114,8 @@ def _bind(name: str, arr: Any, args: tuple[Any, ...], named: dict[str, Any], las
         arr = Array(host_array(arr))
     if not isinstance(arr, Array):
         raise KernelTypeError(f"{name}(): arr must be an array, got {describe(arr)}")
-    wanted = (*"ijkl"[: arr.ndim], *last)
-    given = dict(zip(wanted, args, strict=False))
-    twice = given.keys() & named.keys()
-    given.update(named)
-    if len(args) > len(wanted) or twice or given.keys() != set(wanted):
-        raise KernelTypeError(
-            f"{name}() of an {arr.type} takes (arr, {', '.join(wanted)}), got {len(args)} positional arguments"
-            + (f" and {', '.join(named)}" if named else "")
-        )
-    return arr, indices(arr, tuple(given[axis] for axis in wanted[: arr.ndim])), *(given[n] for n in last)
+    given = by_name(name, arr, args, named, last)
+    return arr, indices(arr, tuple(given[: arr.ndim])), *given[arr.ndim :]
 
 
 def _update(how: str, arr: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:

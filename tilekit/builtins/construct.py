@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.codegen.checks import require
 from tilekit.codegen.text import literal
-from tilekit.errors import KernelValueError
+from tilekit.errors import KernelValueError, UninitializedError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.operands import DTypeLike, Shape
@@ -172,6 +173,27 @@ def poison(dtype: DType) -> Any:
     if dtype.is_float:
         return float("nan")
     return dtype.kind == "b" or int.from_bytes(b"\xcd" * dtype.itemsize, "little", signed=dtype.kind == "i")
+
+
+@builtin(operator="unread", side_effect=True)
+def check_unread(factor: Scalar, text: str) -> None:
+    """An error where a factor of something that holds nothing yet is not zero."""
+
+
+@check_unread.result
+def _unread_result(factor: ScalarType) -> None:
+    return None
+
+
+@check_unread.reference
+def _unread_reference(factor: Any, text: str) -> None:
+    if factor != 0:
+        raise UninitializedError(text)
+
+
+@check_unread.emit
+def _unread_emit(cx: Any, factor: str, text: str) -> None:
+    require(cx, f"{factor} == 0", text, "kUninitializedError")
 
 
 def tile_empty(shape: Any, dtype: Any = float32, storage: str = "register") -> Tile:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tilekit.builtins.array_elements import by_name
 from tilekit.builtins.assign import write_tile
 from tilekit.builtins.updates import UPDATES
 from tilekit.builtins.view_shapes import require_tile, start_on_axis, sub_view
@@ -130,12 +131,13 @@ OPERATORS["tile[]="] = write_index
 OPERATORS.update({f"tile[]{symbol}=": _update_in_place(symbol) for symbol in UPDATES})
 
 
-def tile_extract(a: Tile, *index: Any) -> Any:
+def tile_extract(a: Tile, *index: Any, **named: Any) -> Any:
     """One element of a tile; ``a[i, j]`` is the same.
 
     Args:
         a: The tile.
-        index: An integer for each axis, constant or run time; negative ones count from the end.
+        index: An integer for each axis (keywords ``i``, ``j``, ...), constant or run time; negative ones count from the
+            end.
 
     Returns:
         A number of ``a``'s dtype.
@@ -150,6 +152,10 @@ def tile_extract(a: Tile, *index: Any) -> Any:
         2
     """
     require_tile(a, "tile_extract", "a")
-    if len(index) != a.ndim or any(isinstance(entry, slice) or entry is Ellipsis for entry in index):
-        raise fail(KernelIndexError(f"tile_extract() needs {a.ndim} integers for a {a.type}, got {len(index)}"))
-    return read_index(a, index)
+    try:
+        found = tuple(by_name("tile_extract", a, index, named, ())) if named else index
+        if len(found) != a.ndim or any(isinstance(entry, slice) or entry is Ellipsis for entry in found):
+            raise KernelIndexError(f"tile_extract() needs {a.ndim} integers for a {a.type}, got {len(found)}")
+    except TilekitError as error:
+        raise fail(error) from None
+    return read_index(a, found)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tilekit.builtins.arithmetic import Number, elementwise
-from tilekit.ir.handles import OPERATORS, Scalar
+from tilekit.ir.context import active
+from tilekit.ir.handles import OPERATORS, Array, Scalar
 from tilekit.ir.types import ScalarType, bool_
 
 GROUP = "Logic"
@@ -74,7 +75,7 @@ def where(cond: Number, value_if_true: Number, value_if_false: Number) -> Number
     """``value_if_true`` where ``cond`` is true (not zero), else ``value_if_false``; both are evaluated.
 
     Args:
-        cond: A number or tile.
+        cond: A number, or a tile; of an array (keyword ``arr``), whether it was given, which None is not.
         value_if_true: A number or tile.
         value_if_false: Another of its dtype.
 
@@ -108,6 +109,22 @@ def _one_bool(x: ScalarType) -> dict[str, ScalarType]:
 @logical_not.result
 def _not_result(x: ScalarType) -> ScalarType:
     return BOOL
+
+
+@where.arguments
+def _where_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Warp's second signature, ``(arr, value_if_true, value_if_false)``: whether an array was given."""
+    named = {"cond" if key == "arr" else key: value for key, value in kwargs.items()}
+    cond = args[0] if args else named.get("cond", 0)
+    if cond is None or is_array(cond):
+        given = cond is not None
+        return ((given, *args[1:]), named) if args else ((), {**named, "cond": given})
+    return args, kwargs
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array: a kernel's, or outside kernels one of NumPy's."""
+    return isinstance(value, Array) or (isinstance(value, np.ndarray) and active() is None)
 
 
 @where.coerce

@@ -12,7 +12,7 @@ from tilekit.builtins.broadcasting import how_to_repeat
 from tilekit.builtins.stepwise import map_stepwise, runs_at_once, steps
 from tilekit.errors import KernelTypeError, KernelValueError, operand
 from tilekit.ir.builtin import Builtin, builtin
-from tilekit.ir.context import active, building
+from tilekit.ir.context import active, building, fail
 from tilekit.ir.core import Block, Const, Value, make_op, map_operand
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.operands import Tiles, as_literal, constant, describe, describe_for_tile
@@ -166,12 +166,13 @@ def renew(block: Block) -> Block:
 OPERATORS["map"] = map_function
 
 
-def tile_map(op: Callable[..., Any], *args: Any) -> Tile:
+def tile_map(op: Callable[..., Any], *args: Any, **named: Any) -> Tile:
     """Apply a scalar function to every element of one or several tiles.
 
     Args:
         op: A builtin, a ``@tk.func``, a plain function or a lambda of as many scalars as there are ``args``.
-        args: Tiles of one shape, and scalars that are the same for every element.
+        args: Tiles of one shape, and scalars that are the same for every element. The first two have the keywords
+            ``a`` and ``b``.
 
     Returns:
         A new tile of that shape; its dtype is what ``op`` returns.
@@ -186,6 +187,11 @@ def tile_map(op: Callable[..., Any], *args: Any) -> Tile:
         tile<2xf32>
         [13. 13.]
     """
+    expected = ("a", "b")[len(args) :][: len(named)]
+    if set(named) != set(expected):
+        shown = f"{len(args) + 1} positional arguments and {', '.join(named)}"
+        raise fail(KernelTypeError(f"tile_map() takes (op, a, b, ...), got {shown}"))
+    args = (*args, *(named[key] for key in expected))
     if not any(isinstance(arg, Tile) for arg in args):
         shown = " and ".join(map(describe_for_tile, args))
         raise KernelTypeError(f"tile_map(): none of the arguments is a tile: got {shown or 'none'}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from tilekit.ir.builtin import builtin
 from tilekit.ir.context import active
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.notices import warn_once
-from tilekit.ir.operands import describe, known_number
+from tilekit.ir.operands import constant, describe, known_number, misuse
 from tilekit.ir.types import DType, ScalarType, TileType, bfloat16, float32, int32
 
 GROUP = "Linear algebra"
@@ -26,7 +27,13 @@ PRECISIONS = ("default", *ROUNDED)
 
 
 @builtin(
-    group=GROUP, updates="out", reuses=("out",), cooperative=True, contraction=("a", "b", "out"), linear_in=("out",)
+    group=GROUP,
+    updates="out",
+    reuses=("out",),
+    cooperative=True,
+    contraction=("a", "b", "out"),
+    linear_in=("out",),
+    unread_at_zero="beta",
 )
 def tile_matmul(
     a: Tile,
@@ -38,11 +45,13 @@ def tile_matmul(
 ) -> Tile | None:
     """Multiply two tiles: ``out = alpha * a @ b + beta * out`` in place, or a new tile without ``out``.
 
+    ``tile_matmul(a, b, alpha, precision)`` is the form without ``out`` as well.
+
     Args:
         a: Left factor, of shape ``(m, k)``; float16, bfloat16, float32 or float64, or integers of up to 32 bits.
         b: Right factor, of shape ``(k, n)``; its dtype may be another of these, floats with floats.
         out: Accumulator, of shape ``(m, n)``; float16, float32 or float64, of integers int32. Not read where ``beta``
-            is zero.
+            is zero; where nothing was written to it, any other ``beta`` is an error (``UninitializedError``).
         alpha: Factor of the product, run time or constant, of any number type; of integers an integer.
         beta: Factor of ``out``, run time or constant, of any number type; of integers an integer.
         precision: ``"default"``, or for float32 tiles ``"tf32"``, whose factors tensor cores round to 11 bits, or
@@ -56,8 +65,8 @@ def tile_matmul(
         int32, which wraps around; uint32 and 64-bit integers are refused.
 
     Raises:
-        KernelTypeError: floats meet integers, a dtype is none of these, ``out`` is bfloat16, or another precision meets
-            tiles that are not float32.
+        KernelTypeError: floats meet integers, a dtype is none of these, ``out`` is bfloat16, ``beta`` comes without
+            ``out``, or another precision meets tiles that are not float32.
         KernelValueError: a tile has not two axes, ``m``, ``n`` or ``k`` disagree, ``out`` overlaps ``a`` or ``b``, or
             ``precision`` is unknown.
 
@@ -73,6 +82,25 @@ def tile_matmul(
 @builtin(cooperative=True, by_element=True, in_memory=("a", "b"), reuses=("out",))
 def gemm_tiles(a: Tile, b: Tile, out: Tile | None, alpha: Scalar, beta: Scalar, precision: str, plan: Any) -> Tile:
     """``tile_matmul`` of tiles in shared memory on tensor cores; how, ``plan`` says."""
+
+
+@tile_matmul.arguments
+def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Warp's second signature, ``(a, b, alpha, precision)``: a number in the place of ``out`` is ``alpha``."""
+    if len(args) > 2 and (isinstance(args[2], Scalar) or constant(args[2]) is not None):
+        try:
+            return (), _WITHOUT_OUT.bind(*args, **kwargs).arguments
+        except TypeError:
+            raise KernelTypeError(misuse("tile_matmul", _WITHOUT_OUT, args, kwargs)) from None
+    out = args[2] if len(args) > 2 else kwargs.get("out")
+    if out is None and (len(args) > 4 or "beta" in kwargs):
+        raise KernelTypeError(
+            "tile_matmul(): beta is the factor of out, and no out is given; pass out, or leave beta away"
+        )
+    return args, kwargs
+
+
+_WITHOUT_OUT = inspect.signature(lambda a, b, alpha=1.0, precision="default": None)
 
 
 @tile_matmul.coerce

@@ -61,7 +61,7 @@ def windows(array: np.ndarray[Any, Any], shape: tuple[int, ...], offset: tuple[A
 def tile_load(
     a: Array,
     shape: Shape,
-    offset: Index = 0,  # type: ignore[assignment]
+    offset: Index | None = None,
     storage: str = "register",
     bounds_check: bool = True,
     aligned: bool = False,
@@ -71,7 +71,7 @@ def tile_load(
     Args:
         a: The array, of 1 to 4 dimensions.
         shape: The tile's shape, with one extent a dimension of ``a``; a compile-time constant.
-        offset: Index in ``a`` of the tile's first element, run time or constant, of any sign.
+        offset: Index in ``a`` of the tile's first element, run time or constant, of any sign; 0 by default.
         storage: A hint, ``"register"`` or ``"shared"``; without meaning on the CPU.
         bounds_check: Accepted for Warp's sake; elements outside ``a`` are zero in any case.
         aligned: Accepted for Warp's sake; alignment is found at launch.
@@ -137,7 +137,7 @@ def _load_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
 def tile_store(
     a: Array,
     t: Tile,
-    offset: Index = 0,  # type: ignore[assignment]
+    offset: Index | None = None,
     bounds_check: bool = True,
     aligned: bool = False,
 ) -> None:
@@ -146,7 +146,7 @@ def tile_store(
     Args:
         a: The array, of the tile's dtype.
         t: The tile, with as many dimensions as ``a``.
-        offset: Index in ``a`` of the tile's first element, run time or constant, of any sign.
+        offset: Index in ``a`` of the tile's first element, run time or constant, of any sign; 0 by default.
         bounds_check: Accepted for Warp's sake; elements outside ``a`` are dropped in any case.
         aligned: Accepted for Warp's sake; alignment is found at launch.
 

@@ -126,22 +126,22 @@ def _stepwise(function: Callable[..., Any], wide: ScalarType, t: Tile, axis: int
     return wrap(Concrete(type, conform(found.reshape(type.shape), type)))  # type: ignore[no-any-return]
 
 
-def tile_reduce(op: Callable[..., Any], t: Tile, axis: int | None = None) -> Tile:
+def tile_reduce(op: Callable[..., Any], a: Tile, axis: int | None = None) -> Tile:
     """Combine a tile's elements by a function of two numbers.
 
     Args:
         op: A builtin, a ``@tk.func``, a plain function or a lambda of two numbers that returns one of the same dtype.
             It should be associative and commutative: the order is fixed, but not from left to right.
-        t: The tile. Elements of 16-bit floats are passed to ``op`` as float32, and the result is rounded once.
+        a: The tile. Elements of 16-bit floats are passed to ``op`` as float32, and the result is rounded once.
         axis: The axis to reduce, a compile-time constant; negative ones count from the last. By default all elements.
 
     Returns:
-        A new tile of ``t``'s dtype: without ``axis``, or of shape ``(1,)`` where no axis is left. The order is the same
+        A new tile of ``a``'s dtype: without ``axis``, or of shape ``(1,)`` where no axis is left. The order is the same
         for every block size and device.
 
     Raises:
         KernelTypeError: ``op`` does not return one number of the dtype that it is given.
-        KernelIndexError: ``t`` has no such axis.
+        KernelIndexError: ``a`` has no such axis.
 
     Example:
         >>> import tilekit as tk
@@ -149,17 +149,17 @@ def tile_reduce(op: Callable[..., Any], t: Tile, axis: int | None = None) -> Til
         tile<1xi32>
         [24]
     """
-    require_tile(t, "tile_reduce")
+    require_tile(a, "tile_reduce", "a")
     try:
-        along = axis_in(t.type, axis, "tile_reduce")
-        function, wide = OPERATORS["resolve"](op), ScalarType(accumulator(t.dtype))
+        along = axis_in(a.type, axis, "tile_reduce")
+        function, wide = OPERATORS["resolve"](op), ScalarType(accumulator(a.dtype))
         try:
             block = _combiner(function, wide)
         except KernelTypeError as error:
             if not error.undecided or not runs_at_once():
                 raise
-            return _stepwise(function, wide, t, along)
-        return reduce_elements.record({"t": t.read()}, {"axis": along, "branches": steps(block)}, (block,))  # type: ignore[no-any-return]
+            return _stepwise(function, wide, a, along)
+        return reduce_elements.record({"t": a.read()}, {"axis": along, "branches": steps(block)}, (block,))  # type: ignore[no-any-return]
     except TilekitError as error:
         raise fail(error) from error.__cause__
 

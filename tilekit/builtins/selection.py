@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.builtins.arithmetic import Number, elementwise, same_type
+from tilekit.builtins.logic import is_array
 from tilekit.errors import KernelTypeError
 from tilekit.ir.builtin import Builtin
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
@@ -213,17 +214,17 @@ def unot(a: Any) -> Any:
     """Warp's name for *not*: whether a number is zero or false.
 
     Args:
-        a: A number or tile.
+        a: A number or tile, or an array parameter, which may be None.
 
     Returns:
-        A bool.
+        A bool; whether there is no array.
 
     Example:
         >>> import tilekit as tk
         >>> tk.unot(3)
         False
     """
-    return OPERATORS["not"](a)
+    return a is None if a is None or is_array(a) else OPERATORS["not"](a)
 
 
 def lerp(a: Any, b: Any, t: Any) -> Any:

@@ -19,7 +19,7 @@ from tilekit.ir.types import ArrayType, TileType
 def tile_atomic_add(
     a: Array,
     t: Tile,
-    offset: Index = 0,  # type: ignore[assignment]
+    offset: Index | None = None,
     bounds_check: bool = True,
 ) -> Tile:
     """Add a tile to a part of an array, each element atomically.
@@ -27,7 +27,7 @@ def tile_atomic_add(
     Args:
         a: The array, of 1 to 4 dimensions.
         t: The tile, of ``a``'s dtype and with as many axes; 16-bit floats are added in float32 and rounded once.
-        offset: Index in ``a`` of the tile's first element, run time or constant, of any sign.
+        offset: Index in ``a`` of the tile's first element, run time or constant, of any sign; 0 by default.
         bounds_check: Accepted for Warp's sake; elements outside ``a`` are dropped in any case.
 
     Returns:

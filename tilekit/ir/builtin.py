@@ -3,6 +3,7 @@
 A builtin is a typed Python signature with a docstring, plus rules. A rule takes, by name, those parameters of the
 signature that it needs, and first any of the leading parameters that ``LEADING`` gives its kind:
 
+    arguments   call   -> call      the other ways to call it that Warp has, as arguments of the signature
     result      types  -> type      type and shape rule; the verifier runs it again after every pass
     coerce      types  -> dtypes    the dtype that operands are converted to before anything else
     check       handles -> None     what types cannot tell: aliasing
@@ -61,6 +62,7 @@ Rule = TypeVar("Rule", bound=Callable[..., Any])
 REGISTRY: dict[str, Builtin] = {}
 
 LEADING: dict[str, tuple[str, ...]] = {
+    "arguments": ("args", "kwargs"),
     "result": ("blocks",),
     "coerce": (),
     "check": (),
@@ -139,6 +141,8 @@ class Builtin(Properties):
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call it in the active context, for one lane or for all at once."""
+        if "arguments" in self._rules:
+            args, kwargs = self.apply("arguments", {}, {}, args=args, kwargs=kwargs)
         given = self.bind(args, kwargs)
         if self.elementwise:
             if any(isinstance(given[name], Tile) for name in self.operand_names):
@@ -195,7 +199,7 @@ class Builtin(Properties):
                     unread = isinstance(value, Tile) and name in ignored
                     operands[name] = value.read(unread=True) if unread else self._operand(name, value, what)
                 case Kind.INDEX:
-                    operands[name] = index_operand(value, what)
+                    operands[name] = index_operand(0 if value is None and name in self.optional else value, what)
                 case Kind.TILES:
                     operands[name] = tuple(operand_of(item, what) for item in value)
                 case Kind.SHAPE:
@@ -308,6 +312,9 @@ class Builtin(Properties):
         return types
 
     # How a builtin is declared.
+
+    def arguments(self, rule: Rule) -> Rule:
+        return self._declare("arguments", rule)
 
     def result(self, rule: Rule, names: tuple[str, ...] | None = None) -> Rule:
         return self._declare("result", rule, names)

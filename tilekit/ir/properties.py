@@ -70,5 +70,7 @@ class Properties:
     """The attribute with the axis of a reduction of the first operand, which threads may hold as a product left it."""
     scratch: bool = False
     """The last result is memory that the op needs while it runs."""
+    unread_at_zero: str = ""
+    """The operand that keeps the accumulator from being read where it is zero."""
     uninitialized: bool = False
     """The result holds nothing yet: reading it before a write is an error."""

@@ -177,7 +177,7 @@ struct Error {
     i32 lane;
     i32 claimed;
 };
-enum ErrorKind { kNoError = 0, kIndexError = 1, kAssertionError = 2, kValueError = 3 };
+enum ErrorKind { kNoError = 0, kIndexError = 1, kAssertionError = 2, kValueError = 3, kUninitializedError = 4 };
 
 // True for exactly one caller per error record: the one that may fill it.
 TK_FN bool claim(Error* err)

@@ -27,7 +27,7 @@ def run_pipeline(fn: Function, target: Target, observe: Observer = lambda name, 
     """Run every pass on a traced function; ``observe`` sees the function after each one, for dumps and timing."""
     observe("trace", fn)
     verify(fn)
-    check_initialized(fn)
+    fn = check_initialized(fn)
     lanes = target.block_dim if runs_lanes(fn, target.tiled) else None
     if lanes is not None:
         check_lanes(fn)

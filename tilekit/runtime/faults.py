@@ -14,13 +14,14 @@ from tilekit.errors import (
     KernelIndexError,
     KernelValueError,
     TilekitError,
+    UninitializedError,
 )
 
 if TYPE_CHECKING:
     from tilekit.runtime.cpu import Generated
 
 _KINDS: dict[int, type[TilekitError]] = {
-    1: KernelIndexError, 2: KernelAssertionError, 3: KernelValueError,
+    1: KernelIndexError, 2: KernelAssertionError, 3: KernelValueError, 4: UninitializedError,
 }  # fmt: skip
 
 
