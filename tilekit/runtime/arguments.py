@@ -94,7 +94,7 @@ def bind(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> Bound
                 _number(parameter, value, entries, values)
             index += 1
     except TilekitError as error:
-        raise _of_argument(kernel, parameters[index], error) from error.__cause__
+        raise _of_argument(kernel, parameters[index].name, error) from error.__cause__
     return tuple(entries), values, device, views
 
 
@@ -167,8 +167,12 @@ def check_written(
         try:
             check_output(views[position], "is written by the kernel")
         except KernelValueError as error:
-            arrays = [p for p, entry in zip(parameters_of(kernel), entries, strict=True) if isinstance(entry, tuple)]
-            raise _of_argument(kernel, arrays[position], error) from None
+            raise _of_argument(kernel, array_names(kernel, entries)[position], error) from None
+
+
+def array_names(kernel: Kernel, entries: Sequence[Entry]) -> list[str]:
+    """The parameters that were given arrays."""
+    return [name for name, entry in zip(kernel.parameters, entries, strict=True) if isinstance(entry, tuple)]
 
 
 def mark_written(positions: Sequence[int], views: Sequence[ArrayView]) -> None:
@@ -179,8 +183,8 @@ def mark_written(positions: Sequence[int], views: Sequence[ArrayView]) -> None:
             sys.modules["torch"].autograd.graph.increment_version(tensor)
 
 
-def _of_argument(kernel: Kernel, parameter: Parameter, error: TilekitError) -> TilekitError:
-    return type(error)(f"argument {parameter.name!r} of kernel {kernel.key!r}: {error.message}")
+def _of_argument(kernel: Kernel, name: str, error: TilekitError) -> TilekitError:
+    return type(error)(f"argument {name!r} of kernel {kernel.key!r}: {error.message}")
 
 
 def check_output(view: ArrayView, what: str = "is an output") -> None:

@@ -10,7 +10,7 @@ from tilekit.errors import KernelTypeError, KernelValueError
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.operands import describe
 from tilekit.runtime.cuda import nvrtc
-from tilekit.runtime.launch import block_dim_of, dims_of
+from tilekit.runtime.grids import block_dim_of, dims_of
 from tilekit.runtime.parallel import in_parallel
 from tilekit.runtime.spec import class_of, state
 

@@ -13,84 +13,58 @@ from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.float_state import in_ieee_state
 from tilekit.ir.operands import describe
-from tilekit.runtime.arguments import ByBlockDim, bind, check_written, mark_written, parameters_of, wrong_count
+from tilekit.runtime.arguments import (
+    ByBlockDim,
+    array_names,
+    bind,
+    check_written,
+    mark_written,
+    parameters_of,
+    wrong_count,
+)
 from tilekit.runtime.array_view import alignment_class
 from tilekit.runtime.arrays import library_of
+from tilekit.runtime.gradients import check_tensors, record
+from tilekit.runtime.grids import block_dim_of, dims_of
 from tilekit.runtime.launch_options import options_now
 from tilekit.runtime.placement import name_of, place
 from tilekit.runtime.warm import Attempt, Outcome, Reading, attempt_for, launch_again, plain_dim, remember
 
 __all__ = ["Launch", "launch", "launch_tiled"]
 
-MAX_NDIM = 4
-MAX_POINTS = 2**31 - 1
-MAX_BLOCK_DIM = 1024
-DEFAULT_BLOCK_DIM = 256
 PATIENCE, SOMETIMES = 64, 8
 """After so many launches of a kernel that were not like earlier ones, only each eighth is looked at for that."""
 
 
-def dims_of(dim: Any) -> tuple[int, ...]:
-    """A launch's ``dim`` as a tuple.
-
-    Raises:
-        KernelTypeError: not an int or a sequence of ints.
-        KernelValueError: negative, not 1 to 4 dimensions, or more points than ``tid()`` can count.
-    """
-    if type(dim) is int and 0 <= dim <= MAX_POINTS:  # the common case, for speed
-        return (dim,)
-    try:
-        found = tuple(map(operator.index, dim if isinstance(dim, tuple | list) else (dim,)))
-    except TypeError:
-        raise KernelTypeError(f"dim must be an int or a tuple of ints, got {shown(dim)}") from None
-    if not 1 <= len(found) <= MAX_NDIM:
-        raise KernelValueError(f"dim must have 1 to {MAX_NDIM} entries, got {shown(dim)}")
-    if min(found) < 0:
-        raise KernelValueError(f"dim must not be negative, got {shown(dim)}")
-    if max(*found, math.prod(found)) > MAX_POINTS:
-        raise KernelValueError(f"dim={shown(dim)} has more than {MAX_POINTS} points, which tid() cannot number")
-    return found
-
-
-def block_dim_of(block_dim: Any) -> int:
-    """Lanes of a block: 256 for None and, as in Warp, for what is not positive.
-
-    Raises:
-        KernelTypeError: not an int.
-        KernelValueError: more than 1024.
-    """
-    if type(block_dim) is int and 0 < block_dim <= MAX_BLOCK_DIM:  # the common case, for speed
-        return block_dim
-    try:
-        found = DEFAULT_BLOCK_DIM if block_dim is None else operator.index(block_dim)
-    except TypeError:
-        found = None
-    if found is None or isinstance(block_dim, bool):
-        raise KernelTypeError(f"block_dim must be an int, got {shown(block_dim)}")
-    if found > MAX_BLOCK_DIM:
-        raise KernelValueError(f"block_dim must be at most {MAX_BLOCK_DIM}, got {shown(found)}")
-    return found if found > 0 else DEFAULT_BLOCK_DIM
-
-
 def _run(
-    kernel: Any, dim: Any, inputs: Any, outputs: Any, device: Any, block_dim: Any, tiled: bool, stream: Any = None
+    kernel: Any,
+    dim: Any,
+    inputs: Any,
+    outputs: Any,
+    device: Any,
+    block_dim: Any,
+    tiled: bool,
+    taped: bool,
+    stream: Any,
 ) -> None:
     if not isinstance(kernel, Kernel):
         raise _no_kernel(kernel)
     reading = None
     forms = kernel.cache
     if forms.misses < PATIENCE or forms.misses % SOMETIMES == 0:
-        outcome = launch_again(kernel, dim, inputs, outputs, device, block_dim, tiled, stream)
+        outcome = launch_again(kernel, dim, inputs, outputs, device, block_dim, tiled, taped, stream)
         if outcome is True:
             forms.misses = 0
             return
         reading = outcome or None
     forms.misses += 1
-    _run_anew(kernel, dims_of(dim), inputs, outputs, (device, block_dim_of(block_dim), tiled), stream, reading)
+    how = device, block_dim_of(block_dim), tiled, taped
+    _run_anew(kernel, dims_of(dim), inputs, outputs, how, stream, reading)
 
 
-How = tuple[Any, int, bool]
-"""The device as it is given, lanes of a block, and whether each point of the grid is a block."""
+How = tuple[Any, int, bool, bool]
+"""The device as it is given, lanes of a block, whether each point of the grid is a block, and whether an active tape
+is to know of the launch."""
 
 
 @in_ieee_state
@@ -98,10 +72,12 @@ def _run_anew(
     kernel: Kernel, grid: tuple[int, ...], inputs: Any, outputs: Any, how: How, stream: Any, reading: Reading | None
 ) -> None:
     """The long way of a launch, which checks everything; ``reading`` is what the next one like it is known by."""
-    device, block_dim, tiled = how
+    device, block_dim, tiled, taped = how
     points = math.prod(grid)
     entries, values, found, views = bind(kernel, inputs, outputs)
     where = place(device, found)
+    if "torch" in library_of.values():
+        check_tensors(kernel, array_names(kernel, entries), views, taped)
     on_cuda = where.startswith("cuda")
     classes = tuple([alignment_class(view) for view in views]) if on_cuda else None
     options, captures = options_now(), kernel.capture_key()
@@ -123,6 +99,8 @@ def _run_anew(
         run_on_host(compiled, values, grid, points, views, stream)
     if "torch" in library_of.values():
         mark_written(compiled.written, views)
+    if taped and library_of:
+        record(kernel, [*inputs, *outputs])
     if reading is not None and points and reading[0][:2] == (captures, options.with_device):
         remember(kernel, reading, key, compiled, values, grid, points)
 
@@ -189,17 +167,17 @@ class Launch:
 
     def launch(self, stream: Any = None) -> None:
         """Run the kernel, on a GPU on ``stream``, or on the one that the launch was recorded with."""
-        device, block_dim, tiled, recorded = self._how
+        device, block_dim, tiled, taped, recorded = self._how
         if stream is None:
             stream = recorded
         inputs, outputs = self._arguments
         attempt = self._attempt or attempt_for(inputs, outputs)
         outcome: Outcome = None
         if attempt is not None:
-            outcome = attempt(self._kernel, self._plain, inputs, outputs, device, block_dim, tiled, stream)
+            outcome = attempt(self._kernel, self._plain, inputs, outputs, device, block_dim, tiled, taped, stream)
         self._attempt = attempt if outcome is True else None
         if outcome is not True:
-            how = device, block_dim, tiled
+            how = device, block_dim, tiled, taped
             _run_anew(self._kernel, self._dim, inputs, outputs, how, stream, outcome or None)
 
     def _set(self, params: list[Any]) -> None:
@@ -290,7 +268,8 @@ def launch(
             ``block_dim``.
         inputs: Arguments in order; arrays of any supported library, numbers, or None for an array.
         outputs: The arguments after ``inputs``; arrays that the kernel writes.
-        adj_inputs, adj_outputs, record_tape: For gradients, which come with a later release.
+        adj_inputs, adj_outputs: For gradients, which come with a later release.
+        record_tape: Whether an active ``tk.Tape()`` records the launch, whose backward is then an error.
         device: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, ``"interpret"``, or a device of Warp, PyTorch or CuPy; by default
             where the arrays are.
         stream: A stream of Warp, PyTorch or CuPy, or its handle; by default PyTorch's current one where an array is
@@ -307,6 +286,7 @@ def launch(
 
     Raises:
         KernelTypeError, KernelValueError: arguments that do not fit the kernel.
+        KernelNotImplementedError: a PyTorch tensor requires grad, grad mode is on, and no tape is active.
         DeviceError: there is no such GPU, or it reports a failure.
         TilekitError: the kernel is wrong, or one of its checks failed. On a GPU, a check that failed is reported by the
             next launch or by ``tk.synchronize()``, except with the option ``checked``.
@@ -323,9 +303,9 @@ def launch(
         array([0, 1, 4, 9], dtype=int32)
     """
     if not (adjoint or record_cmd):
-        _run(kernel, dim, inputs, outputs, device, block_dim, False, stream)
+        _run(kernel, dim, inputs, outputs, device, block_dim, False, record_tape, stream)
         return None
-    return _recorded(kernel, dim, inputs, outputs, (device, block_dim, False, stream), adjoint)
+    return _recorded(kernel, dim, inputs, outputs, (device, block_dim, False, record_tape, stream), adjoint)
 
 
 def launch_tiled(
@@ -350,7 +330,8 @@ def launch_tiled(
         dim: The grid: an int, or 1 to 4 of them.
         inputs: Arguments in order; arrays of any supported library, numbers, or None for an array.
         outputs: The arguments after ``inputs``; arrays that the kernel writes.
-        adj_inputs, adj_outputs, record_tape: For gradients, which come with a later release.
+        adj_inputs, adj_outputs: For gradients, which come with a later release.
+        record_tape: Whether an active ``tk.Tape()`` records the launch, whose backward is then an error.
         device: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, ``"interpret"``, or a device of Warp, PyTorch or CuPy; by default
             where the arrays are.
         stream: A stream of Warp, PyTorch or CuPy, or its handle; by default PyTorch's current one where an array is
@@ -367,6 +348,7 @@ def launch_tiled(
 
     Raises:
         KernelTypeError, KernelValueError: arguments that do not fit the kernel.
+        KernelNotImplementedError: a PyTorch tensor requires grad, grad mode is on, and no tape is active.
         DeviceError: there is no such GPU, or it reports a failure.
         TilekitError: the kernel is wrong, or one of its checks failed. On a GPU, a check that failed is reported by the
             next launch or by ``tk.synchronize()``, except with the option ``checked``.
@@ -383,6 +365,6 @@ def launch_tiled(
         array([ 0.,  2.,  4.,  6.,  8., 10.], dtype=float32)
     """
     if not (adjoint or record_cmd):
-        _run(kernel, dim, inputs, outputs, device, block_dim, True, stream)
+        _run(kernel, dim, inputs, outputs, device, block_dim, True, record_tape, stream)
         return None
-    return _recorded(kernel, dim, inputs, outputs, (device, block_dim, True, stream), adjoint)
+    return _recorded(kernel, dim, inputs, outputs, (device, block_dim, True, record_tape, stream), adjoint)

@@ -16,6 +16,7 @@ from tilekit.ir.float_state import is_ieee
 from tilekit.ir.types import DType, find_dtype
 from tilekit.runtime.arguments import ByBlockDim, number_of, parameters_of
 from tilekit.runtime.arrays import address_of, library_of, readers
+from tilekit.runtime.gradients import looked_at, record, warps_state
 from tilekit.runtime.launch_options import options_now
 from tilekit.runtime.placement import name_of
 
@@ -98,36 +99,44 @@ its type.
 Outcome = Reading | Literal[True, False] | None
 """Of an attempt: True where it has launched; False where the arguments are of other types than it is for; their reading
 where the long way must launch them; None where they are wrong or rare and have none."""
-Attempt = Callable[[Kernel, Any, Any, Any, Any, Any, bool, Any], Outcome]
+Attempt = Callable[[Kernel, Any, Any, Any, Any, Any, bool, bool, Any], Outcome]
 """Launches arguments of certain types as an earlier launch was, where there was one like it. It takes what
 :func:`launch_again` does."""
 
 
 def launch_again(
-    kernel: Kernel, dim: Any, inputs: Any, outputs: Any, device: Any, block_dim: Any, tiled: bool, stream: Any
+    kernel: Kernel,
+    dim: Any,
+    inputs: Any,
+    outputs: Any,
+    device: Any,
+    block_dim: Any,
+    tiled: bool,
+    taped: bool,
+    stream: Any,
 ) -> Outcome:
-    """Launch as an earlier launch was, where there was one like it.
+    """Launch as an earlier launch was, where there was one like it; a tape that is active and to know of it does.
 
     A kernel's attempts are those for the types that its arguments had last: one that is for others says so in half the
     time that it takes to look up the right one.
     """
     forms = kernel.cache
     for attempt in forms.attempts:
-        outcome: Outcome = attempt(kernel, dim, inputs, outputs, device, block_dim, tiled, stream)
+        outcome: Outcome = attempt(kernel, dim, inputs, outputs, device, block_dim, tiled, taped, stream)
         if outcome is not False:
             return outcome
     found = attempt_for(inputs, outputs)
     if found is None:
         return None
     forms.attempts = (found, *forms.attempts[: FEW - 1])
-    return found(kernel, dim, inputs, outputs, device, block_dim, tiled, stream)
+    return found(kernel, dim, inputs, outputs, device, block_dim, tiled, taped, stream)
 
 
 _attempts: dict[tuple[int, tuple[type, ...]], Attempt] = {}
 _ORDERED = (list, tuple)
 """What arguments come in at a quick launch; the long way takes more, and refuses what has no order."""
 _ATTEMPT = """
-def attempt(kernel, dim, inputs, outputs, device, block_dim, tiled, stream):
+def attempt(kernel, dim, inputs, outputs, device, block_dim, tiled, taped, stream):
     try:
         if not (isinstance(inputs, ORDERED) and isinstance(outputs, ORDERED)):  # iterators are left as they are
             return None
@@ -139,6 +148,7 @@ def attempt(kernel, dim, inputs, outputs, device, block_dim, tiled, stream):
             return False
         if not ({addresses}):
             return None
+        {tensors}
         if type(dim) is not int:
             dim = plain_dim(dim)
         if device is not None and type(device) is not str:
@@ -153,6 +163,7 @@ def attempt(kernel, dim, inputs, outputs, device, block_dim, tiled, stream):
     except Exception:  # the long way fails too, with words
         return None
     if type(found) is Warm and found.run(({arguments}), ({pointers}), ({numbers}), stream):
+        {recorded}
         return True
     return key, ({arguments}), found
 """
@@ -187,21 +198,27 @@ def _make_attempt(inputs: int, kinds: tuple[type, ...]) -> Attempt | None:
     numbers = [f"a{index}" for index, kind in enumerate(kinds) if readers[kind] is None and kind is not type(None)]
     if not arrays:
         return None
+    tensors = [f"a{index}.requires_grad" for index, kind in enumerate(kinds) if library_of.get(kind) == "torch"]
+    taped = any(library_of.get(kind) == "warp" for kind in kinds)
+    arguments = "".join(f"{name}, " for name, _, _ in places)
     text = _ATTEMPT.format(
         inputs=inputs,
         outputs=len(kinds) - inputs,
         first=", ".join(f"a{index}" for index in range(inputs)),
         last=", ".join(f"a{index}" for index in range(inputs, len(kinds))),
-        arguments="".join(f"{name}, " for name, _, _ in places),
+        arguments=arguments,
+        tensors=f"if ({' or '.join(tensors)}) and looked_at(): return None" if tensors else "",
+        recorded=f"if taped and state.tape is not None: record(kernel, ({arguments}))" if taped else "",
         types=" and ".join(f"type(a{index}) is k{index}" for index in range(len(kinds))),
         addresses=" and ".join(f"({pointer} := {texts[0].format(name)})" for name, pointer, texts in arrays),
         layout=", ".join(f"{texts[1].format(name)}, {pointer} & 15" for name, pointer, texts in arrays),
         pointers="".join(f"{pointer}, " for _, pointer, _ in arrays),
         numbers="".join(f"{name}, " for name in numbers),
     )
-    names: dict[str, Any] = {f"k{index}": kind for index, kind in enumerate(kinds)}
+    names: dict[str, Any] = {"__name__": __name__, **{f"k{index}": kind for index, kind in enumerate(kinds)}}
     names.update(address_of=address_of, options_now=options_now, name_of=name_of, plain_dim=plain_dim)
-    names.update(Warm=Warm, ORDERED=_ORDERED)
+    names.update(Warm=Warm, ORDERED=_ORDERED, looked_at=looked_at, record=record)
+    names["state"] = warps_state() if taped else None
     exec(compile(text, "<tilekit launch>", "exec"), names)
     attempt: Attempt = names["attempt"]
     if len(_attempts) >= MOST:  # a program may make types without end

@@ -78,8 +78,8 @@ def names() -> list[str]:
 def lookup(name: str) -> Any:
     """Warp's host function or class of this name, where it means the same beside tilekit's kernels.
 
-    Functions that take a dtype accept tilekit's. Warp's kernel language, geometry and tape are not found: they would
-    not work with tilekit's kernels.
+    Functions that take a dtype accept tilekit's. Warp's kernel language and geometry are not found: they would not work
+    with tilekit's kernels.
 
     Example:
         >>> lookup("get_device")("cpu").alias

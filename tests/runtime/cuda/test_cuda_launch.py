@@ -151,12 +151,19 @@ def test_copies_of_arrays_that_overlap_overlap(fake: FakeLibrary) -> None:
     assert reverse.tolist() == [4, 3, 2, 1]
 
 
+class Tensor(np.ndarray[Any, Any]):
+    """Stands for PyTorch's."""
+
+    requires_grad = False
+
+
 def test_written_tensors_are_marked(fake: FakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
     marked: list[Any] = []
     graph = SimpleNamespace(increment_version=marked.append)
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(autograd=SimpleNamespace(graph=graph)))
-    monkeypatch.setitem(arrays.library_of, np.ndarray, "torch")
+    monkeypatch.setitem(arrays.library_of, Tensor, "torch")
     a, out = pair()
+    out.owner = out.owner.view(Tensor)
     tk.launch_tiled(doubled, dim=2, inputs=[a, out], stream=5)
     assert len(marked) == 1 and marked[0] is out.owner
     host = np.zeros(8, np.float32)
