@@ -70,6 +70,12 @@ def searching(x: Any, n: Any) -> Any:
     return x, found
 
 
+def operands(x: Any, y: Any, n: Any) -> Any:
+    """``and`` and ``or`` return operands; those with loads are branches."""
+    a, b = x[0, 0], y[2, 3]
+    return n or 7, n and n - 2, a or b, a > 0.0 and n > 2 and b > a and y[1, 1] > 0.0, 0.0 < a < x[1, 1] < b, x
+
+
 def two_tiles(dtype: str, n: int) -> dict[str, Any]:
     return {"x": tile(dtype, 3, 4), "y": tile(dtype, 3, 4), "n": scalar("int32", n)}
 
@@ -81,6 +87,7 @@ def one_tile(n: int) -> dict[str, Any]:
 class TestControl(Conformance):
     cases = [
         *(Case("if_else", f"branch-{n}", two_tiles("float32", n), call=branch) for n in (2, 5)),
+        *(Case("where", f"operands-{n}", two_tiles("float32", n), call=operands) for n in (0, 2, 5)),
         *(Case("for_range", f"counted-{n}", two_tiles("float32", n), call=counted) for n in (0, 1, 7)),
         *(Case("for_range", f"swapped-{n}", two_tiles("float32", n), call=swapped) for n in (0, 3, 4)),
         Case("for_range", "nested", {"x": tile("float32", 4), "n": scalar("int32", 5)}, call=nested),

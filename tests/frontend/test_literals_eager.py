@@ -174,8 +174,8 @@ def tuple_of_literals(n):
 
 
 def and_or_values(n):
-    a = n > 2 and 3
-    b = n > 2 or 0
+    a = (n and 3) / 2
+    b = (n or 7) / 2
     c = 0 or n > 1
     return tk.float32(a), tk.float32(b), tk.float32(c), tk.float32(not n)
 

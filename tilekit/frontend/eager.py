@@ -16,8 +16,9 @@ from tilekit.frontend.eager_syntax import Place, rewrite_eagerly
 from tilekit.frontend.joins import Joins, Path, Site, as_kind, call_step, each_of
 from tilekit.frontend.merge import UNBOUND
 from tilekit.frontend.ranges import Range, range_operands
+from tilekit.frontend.short_circuits import truth
 from tilekit.frontend.source import locate
-from tilekit.frontend.support import Tracing, items_of, truth
+from tilekit.frontend.support import Tracing, items_of
 from tilekit.ir import shadow
 from tilekit.ir.builtin import Builtin
 from tilekit.ir.context import Concrete
@@ -112,14 +113,8 @@ class Running(Tracing):
     def truth(value: Any) -> bool:
         return bool(truth(value))
 
-    def not_(self, value: Any) -> Any:  # type: ignore[override]
+    def not_(self, value: Any) -> Any:
         return _bool(not truth(value)) if isinstance(value, Scalar) else not truth(value)
-
-    def operand(self, before: Any, value: Any) -> Any:
-        """An operand of ``and`` or ``or``; ``before`` is the one that let control reach it."""
-        if isinstance(before, Scalar) or isinstance(value, Scalar):
-            return _bool(truth(value))
-        return value
 
     # Loops.
 

@@ -11,14 +11,11 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from tilekit.frontend.expressions import SUPPORT, place, site_of, support
+from tilekit.frontend.expressions import SUPPORT, place, site_of, support, word_of
 from tilekit.frontend.joins import Joins, Site, each_of
 from tilekit.frontend.scopes import JUMPS, always_leaves, leaves_by
 from tilekit.frontend.source import Source
 from tilekit.frontend.syntax import FUNCTION, RESULT, Statements, bare, check_arguments, factory
-
-LEFT = "__left"
-"""A hidden variable: the operand of ``and`` or ``or`` before the current one."""
 
 Place = tuple[str, int, int]
 """File, line and column of a statement or expression."""
@@ -198,12 +195,15 @@ class EagerStatements(Statements):
     # Expressions.
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
-        site = self.named("choice", node)
         chosen: Any = self._meeting(node, super().visit_IfExp(node), ("body", "orelse"))
+        return self._joined("choice", chosen, node)
+
+    def _joined(self, kind: str, chosen: ast.expr, node: ast.AST) -> ast.expr:
+        """An expression that one of its parts gives, in the dtype that the compiled form has for it."""
+        site = self.named(kind, node)
         if not self.joins.names(site):
             return chosen
-        arguments = (known(site, node), known("chosen", node))
-        return support("join", *arguments, chosen, at=node)
+        return support("join", known(site, node), known("chosen", node), chosen, at=node)
 
     def _meeting(self, node: ast.AST, chosen: Any, names: tuple[str, ...]) -> Any:
         """An expression whose parts lanes may take without the others."""
@@ -226,21 +226,9 @@ class EagerStatements(Statements):
         """All of ``items`` are computed in order, and one of them is meant."""
         return place(ast.Subscript(ast.Tuple(items, ast.Load()), known(index, at), ast.Load()), at)  # type: ignore[no-any-return]
 
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         self.generic_visit(node)
-        return support("not_", node.operand, at=node) if isinstance(node.op, ast.Not) else node
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        """``a and b``: a bool as soon as one of the operands that decide is a run-time value."""
-        self.generic_visit(node)
-        last = len(node.values) - 1
-        for index, value in enumerate(node.values):
-            before = ast.Name(LEFT, ast.Load()) if index else ast.Constant(None)
-            part = support("operand", place(before, value), value, at=value)
-            if index < last:
-                part = place(ast.NamedExpr(ast.Name(LEFT, ast.Store()), part), value)
-            node.values[index] = part
-        return self._meeting(node, node, ("values",))  # type: ignore[no-any-return]
+        return self._joined(word_of(node), self._meeting(node, node, ("values",)), node)
 
 
 def unbound(name: str, first: ast.stmt) -> ast.stmt:

@@ -69,6 +69,11 @@ def _is_static(node: ast.Call) -> bool:
     return (name.attr if isinstance(name, ast.Attribute) else getattr(name, "id", "")) == "static"
 
 
+def word_of(node: ast.BoolOp) -> str:
+    """``"and"`` or ``"or"``, which is also the kind of the expression's site."""
+    return "and" if isinstance(node.op, ast.And) else "or"
+
+
 class Expressions(ast.NodeTransformer):
     """Rewrites expressions; ``lazy`` keeps Python's own short-circuits, for eager execution."""
 
@@ -90,21 +95,24 @@ class Expressions(ast.NodeTransformer):
             raise self.refuse(node, *_REFUSED[type(node)])
         return super().generic_visit(node)
 
+    def test(self, node: ast.expr) -> Any:
+        """An expression of which only the truth is asked: operands of ``and`` and ``or`` may differ in type."""
+        if not isinstance(node, ast.BoolOp) or self.lazy:
+            return self.visit(node)
+        return support(word_of(node) + "_", *(thunk(self.test(value)) for value in node.values), at=node)
+
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        site = self.site(word_of(node), node)
         self.generic_visit(node)
-        if self.lazy:
-            return node
-        name = "and_" if isinstance(node.op, ast.And) else "or_"
-        return support(name, *map(thunk, node.values), at=node)
+        return support(word_of(node) + "_operand", site, *map(thunk, node.values), at=node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        self.generic_visit(node)
-        if isinstance(node.op, ast.Not) and not self.lazy:
-            return support("not_", node.operand, at=node)
-        return node
+        if not isinstance(node.op, ast.Not):
+            return self.generic_visit(node)
+        return support("not_", self.test(node.operand), at=node)
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        self.generic_visit(node)
+        node.test, node.body, node.orelse = self.test(node.test), self.visit(node.body), self.visit(node.orelse)
         if self.lazy:
             node.test = support("truth", node.test, at=node.test)
             return node

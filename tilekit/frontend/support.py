@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from functools import partial, reduce
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -18,18 +18,12 @@ from tilekit.frontend.joins import Site
 from tilekit.frontend.ranges import Range, range_operands
 from tilekit.frontend.reads import as_python, read
 from tilekit.frontend.regions import Loop, as_operand, run_iteration, trace_if
-from tilekit.frontend.state import Body, Cells, Names, Snapshot
+from tilekit.frontend.short_circuits import compared, conditions, negated, one_side, operands, truth
+from tilekit.frontend.state import Body, Cells, Names
 from tilekit.frontend.syntax import JUMP_FLAGS, RETURNED
-from tilekit.ir.context import Concrete, active, building, fail
+from tilekit.ir.context import fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
 from tilekit.ir.operands import describe, plain_number
-
-
-def truth(value: Any) -> Any:
-    """A condition: a Python bool where it is known, else a traced bool."""
-    if isinstance(value, Scalar) and not isinstance(value.datum, Concrete):
-        return value if value.dtype.kind == "b" else OPERATORS["!="](value, 0)
-    return bool(value)
 
 
 class Tracing:
@@ -77,72 +71,28 @@ class Tracing:
         known = truth(test)
         if isinstance(known, bool):
             return then() if known else orelse()
-        chosen: Any = None
-
-        def first() -> None:
-            nonlocal chosen
-            chosen = then()
-
-        def second() -> None:
-            nonlocal chosen
-            chosen = orelse()
-
-        try:
-            trace_if(known, first, second, (("chosen", True, True),), site=site)
-        except KernelTypeError as error:
-            if error.variable == "chosen":
-                error.rename("the value of this expression")
-            raise
-        return chosen
-
-    def and_(self, *parts: Callable[[], Any]) -> Any:
-        return self._short_circuit(parts, stop=False)
-
-    def or_(self, *parts: Callable[[], Any]) -> Any:
-        return self._short_circuit(parts, stop=True)
-
-    def _short_circuit(self, parts: tuple[Callable[[], Any], ...], stop: bool) -> Any:
-        value: Any = None
-        for index, part in enumerate(parts):
-            value = part()
-            known = truth(value) if index < len(parts) - 1 or isinstance(value, Scalar) else value
-            if isinstance(known, bool):
-                if known is stop and index < len(parts) - 1:
-                    return value
-                continue
-            rest = parts[index + 1 :]
-            return self._join(known, partial(self._short_circuit, rest, stop), stop) if rest else known
-        return value
-
-    def _join(self, left: Scalar, right: Callable[[], Any], stop: bool) -> Any:
-        """``left and right()``: without a branch where the right side only computes."""
-        tiles = Snapshot.take()
-        with building() as builder:
-            value = truth(right())
-        if all(op.builtin.elementwise for op in builder.ops) and not tiles.changed():
-            outer = active()
-            outer.ops.extend(builder.ops)  # type: ignore[union-attr]
-            if isinstance(value, bool):
-                return (True if stop else left) if value else (left if stop else False)
-            return OPERATORS["or" if stop else "and"](left, value)
-        tiles.restore()
-        return self.ifexp(left, *((lambda: True, right) if stop else (right, lambda: False)))
+        return one_side(known, then, orelse, site)
 
     @staticmethod
-    def not_(value: Any) -> Any:
-        known = truth(value)
-        return not known if isinstance(known, bool) else OPERATORS["not"](known)
+    def and_(*parts: Callable[[], Any]) -> Any:
+        """``a and b`` of which only the truth is asked."""
+        return conditions(parts, stop=False)
 
-    def compare(self, left: Any, symbol: str, right: Callable[[], Any], *more: Any) -> Any:
-        """``left < right < ...``: each operand is evaluated once, and only where those before it hold."""
-        value = right()
-        found = _COMPARED[symbol](left, value)
-        if not more:
-            return found
-        known = truth(found)
-        if isinstance(known, bool):
-            return self.compare(value, *more) if known else found
-        return self._join(known, lambda: self.compare(value, *more), stop=False)
+    @staticmethod
+    def or_(*parts: Callable[[], Any]) -> Any:
+        return conditions(parts, stop=True)
+
+    @staticmethod
+    def and_operand(site: Site, *parts: Callable[[], Any]) -> Any:
+        """The operand that ``a and b`` returns."""
+        return operands(parts, False, site)
+
+    @staticmethod
+    def or_operand(site: Site, *parts: Callable[[], Any]) -> Any:
+        return operands(parts, True, site)
+
+    not_ = staticmethod(negated)
+    compare = staticmethod(compared)
 
     # Loops.
 
@@ -196,8 +146,8 @@ class Tracing:
         def proceed() -> Any:
             if stop is None:
                 return truth(test())
-            go = Tracing.not_(stop())
-            return Tracing().and_(lambda: go, test) if go is not False else False
+            go = negated(stop())
+            return conditions((lambda: go, test), stop=False) if go is not False else False
 
         _while(proceed, body, names, body, site)
 
@@ -255,27 +205,6 @@ class Tracing:
         OPERATORS["assert"](known, text)
 
 
-def _contains(value: Any, items: Any) -> Any:
-    """``value in items``."""
-    if not isinstance(items, tuple | list) or not any(isinstance(item, Scalar) for item in (value, *items)):
-        return value in items
-    return reduce(OPERATORS["or"], [OPERATORS["=="](value, item) for item in items], False)
-
-
-def _is_same(value: Any, other: Any) -> bool:
-    """``value is other``."""
-    if any(isinstance(item, Scalar) for item in (value, other)) and any(isinstance(x, int) for x in (value, other)):
-        raise fail(
-            KernelTypeError("'is' compares objects, and a run-time value has none; write == or the condition alone")
-        )
-    return value is other
-
-
-_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
-    "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": operator.ge, "Eq": operator.eq,
-    "NotEq": operator.ne, "In": _contains, "NotIn": lambda a, b: Tracing.not_(_contains(a, b)),
-    "Is": _is_same, "IsNot": lambda a, b: not _is_same(a, b),
-}  # fmt: skip
 _IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.iadd, "-": operator.isub, "*": operator.imul, "/": operator.itruediv, "//": operator.ifloordiv,
     "%": operator.imod, "**": operator.ipow, "<<": operator.ilshift, ">>": operator.irshift, "|": operator.ior,
@@ -326,7 +255,7 @@ def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any], 
         go = truth(ahead(__index, last))
         if before is not None and not (isinstance(step, int) and abs(step) == 1):  # else the index may have wrapped
             go = truth(OPERATORS["and"](go, ahead(before, __index)))
-        return Tracing().and_(lambda: go, lambda: Tracing.not_(stop()))
+        return conditions((lambda: go, lambda: negated(stop())), stop=False)
 
     def iteration() -> None:
         nonlocal __index, before

@@ -110,7 +110,7 @@ class Statements(Expressions):
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         live = self._live([*node.body, *node.orelse])
-        test = self.visit(node.test)
+        test = self.test(node.test)
         return self._branch(test, self.body(node.body), self.body(node.orelse), live, node)
 
     def _branch(
@@ -172,7 +172,7 @@ class Statements(Expressions):
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
         self.refuse_else(node)
         live = self._live([*node.body, ast.Expr(node.test)])
-        return self._loop(node, "while_", thunk(self.visit(node.test)), [], live)
+        return self._loop(node, "while_", thunk(self.test(node.test)), [], live)
 
     def _loop(
         self,
@@ -246,7 +246,7 @@ class Statements(Expressions):
 
     def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
         message = _constant(None, node) if node.msg is None else self.visit(node.msg)
-        call = support("assert_", self.visit(node.test), thunk(message), at=node)
+        call = support("assert_", self.test(node.test), thunk(message), at=node)
         return [place(ast.Expr(call), node)]
 
 
