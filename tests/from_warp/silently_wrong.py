@@ -303,21 +303,3 @@ def _() -> None:
     with contextlib.redirect_stdout(text):
         run(k, 3)
     assert text.getvalue() == "n is 3\n"
-
-
-@row("`n or 7` is 1, and `n and m` is 0 or 1")
-def _() -> None:
-    @tk.kernel
-    def k(n: int, x: float, out: tk.array1d[float]):
-        out[0] = float((n or 7) * 10)
-        out[1] = float((n and n + 3) * 10)
-        out[2] = 1.0 if n and x else 0.0
-
-    @tk.kernel
-    def mixed(n: int, x: float, out: tk.array1d[float]):
-        out[0] = n or x
-
-    assert run(k, 2, 0.5)[:3].tolist() == [20, 50, 1]
-    assert run(k, 0, 0.5)[:3].tolist() == [70, 0, 0]
-    with pytest.raises(tk.errors.KernelTypeError, match="here an int32 or a float32"):
-        run(mixed, 2, 0.5)

@@ -10,7 +10,7 @@ import math
 import sys
 import threading
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
@@ -28,7 +28,8 @@ from tilekit.errors import (
     TilekitWarning,
 )
 from tilekit.frontend import joins
-from tilekit.frontend.overloads import Func, chosen_of_warp, forms_of_warp
+from tilekit.frontend.declarations import Declaration
+from tilekit.frontend.overloads import Func, chosen, declarations_of_warp
 from tilekit.frontend.reads import Missing, as_python, has_name, read_by_name, recorder
 from tilekit.frontend.source import Source, compile_tree, is_registered, locate, read_source, register_code
 from tilekit.frontend.syntax import FACTORY, closure_names, rewrite_function
@@ -74,7 +75,7 @@ def resolve_call(function: Any) -> Any:
     except TypeError:
         return function
     if isinstance(function, Func):
-        return one_of(function.chosen) if len(function.forms) > 1 else inlined(function.function)
+        return declared(function.declarations)
     if isinstance(function, functools.partial):
         return functools.partial(resolve_call(function.func), *function.args, **function.keywords)
     module = getattr(function, "__module__", None) or ""
@@ -179,8 +180,7 @@ def warp_function(function: Any) -> Any:
     """tilekit's meaning of a Warp builtin or ``@wp.func``."""
     key = function.key
     if getattr(function, "func", None) is not None and not function.is_builtin():
-        several = len(forms_of_warp(function)) > 1
-        return one_of(functools.partial(chosen_of_warp, function)) if several else inlined(function.func)
+        return declared(declarations_of_warp(function))
     found = kernel_name(key)
     if found is None:
         raise fail(KernelNotImplementedError(f"wp.{key} is not available in tilekit kernels"))
@@ -268,9 +268,17 @@ def is_instance(value: Any, classes: Any) -> bool:
 # Inlining.
 
 
-def one_of(chosen: Callable[..., FunctionType]) -> Callable[..., Any]:
-    """The function that ``chosen(args, kwargs)`` picks, inlined."""
-    return lambda *args, **kwargs: inlined(chosen(args, kwargs))(*args, **kwargs)
+def declared(forms: Sequence[Declaration]) -> Callable[..., Any]:
+    """The function among ``forms`` that takes a call's arguments, inlined and held to what it declares."""
+    if len(forms) == 1 and forms[0].says_nothing:
+        return inlined(forms[0].function)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        form = chosen(forms, args, kwargs)
+        args, kwargs = form.arguments(args, kwargs)  # type: ignore[assignment]
+        return form.result(inlined(form.function, form)(*args, **kwargs))
+
+    return call
 
 
 class Rewritten:
@@ -348,7 +356,7 @@ def rewritten(function: FunctionType) -> Rewritten:
     return found
 
 
-def inlined(function: FunctionType) -> Callable[..., Any]:
+def inlined(function: FunctionType, declaration: Declaration | None = None) -> Callable[..., Any]:
     """A helper as a kernel calls it: its rewritten form, or itself where it is compile-time Python only."""
     if is_registered(function.__code__):  # a lambda or function of the kernel itself
         return function
@@ -378,7 +386,7 @@ def inlined(function: FunctionType) -> Callable[..., Any]:
         stack.append(function.__code__)
         try:
             with joins.entering():
-                return form.bind(function, Tracing())(*args, **kwargs)
+                return form.bind(function, Tracing(declaration))(*args, **kwargs)
         finally:
             stack.pop()
 

@@ -46,7 +46,7 @@ def key_of_value(value: Any) -> Any:
     if isinstance(value, Builtin | ModuleType | type):
         return find_dtype(value) or (_attribute_key(value) if is_mutable(value) else _Same(value))
     if isinstance(value, Func):
-        return tuple(map(key_of_value, value.forms))
+        return tuple((key_of_value(form), repr(form.__annotations__)) for form in value.forms)
     if isinstance(value, FunctionType):
         cells = tuple(_cell_key(cell) for cell in value.__closure__ or ())
         named = tuple(sorted((value.__kwdefaults__ or {}).items()))

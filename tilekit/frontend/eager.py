@@ -58,6 +58,7 @@ class Running(Tracing):
     unbound = UNBOUND
 
     def __init__(self, forms: Forms) -> None:
+        super().__init__()
         self.forms = forms
         self.joins = forms.joins
         self._bound: dict[FunctionType, Callable[..., Any]] = {}

@@ -198,6 +198,9 @@ def kernel(f: Callable[..., Any] | None = None, **options: Any) -> Kernel | Call
 def func(f: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Declare a helper that kernels may call; it is inlined. Plain functions work as well.
 
+    Annotations hold in kernels: arguments and result have the types that are written there, and a number of another
+    dtype is an error. A literal takes the annotated dtype, if it is of its kind and fits. ``Any`` takes everything.
+
     As in Warp, a second function of the same name whose parameters have other types does not replace the first: a call
     means the one that takes its arguments.
 

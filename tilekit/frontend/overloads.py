@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
-import numpy as np
-
-from tilekit.errors import KernelTypeError, TilekitError
-from tilekit.ir.annotations import ArrayAnnotation, TileAnnotation
+from tilekit.errors import KernelTypeError
+from tilekit.frontend.declarations import Declaration, fits
 from tilekit.ir.context import fail
-from tilekit.ir.handles import Array, Scalar, Tile
 from tilekit.ir.operands import describe
-from tilekit.ir.parameters import closure_variables, parse_annotation
-from tilekit.ir.types import DType, bool_ as bool_dtype, float32, int32
-
-Form = tuple[FunctionType, dict[str, Any]]
-"""A function with the annotations of its parameters."""
 
 
 class Func:
@@ -33,28 +24,19 @@ class Func:
         self, function: FunctionType, earlier: Func | None = None, variables: Mapping[str, Any] | None = None
     ) -> None:
         self.function = function
-        self.signatures: tuple[Form, ...] = ((function, {}),)
-        """The forms; their annotations are read only where there are several."""
+        new = Declaration(function, variables)
+        self.declarations: tuple[Declaration, ...] = (new,)
         if earlier is not None and _scope(earlier.function) == _scope(function):
-            new = parameters_of(function, variables)
-            others = [(form, parameters_of(form, variables)) for form in earlier.forms]
-            self.signatures = (*(form for form in others if form[1] != new), (function, new))
+            others = (form for form in earlier.declarations if form.parameters != new.parameters)
+            self.declarations = (*others, new)
         functools.update_wrapper(self, function)
 
     @property
     def forms(self) -> tuple[FunctionType, ...]:
-        return tuple(function for function, _ in self.signatures)
-
-    def chosen(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> FunctionType:
-        """The function that a call with these arguments means.
-
-        Raises:
-            KernelTypeError: none takes them.
-        """
-        return self.function if len(self.signatures) == 1 else choose(self.signatures, args, kwargs)
+        return tuple(form.function for form in self.declarations)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.chosen(args, kwargs)(*args, **kwargs)
+        return chosen(self.declarations, args, kwargs).function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<tilekit func {self.function.__qualname__}>"
@@ -67,73 +49,35 @@ def forms_of_warp(function: Any) -> tuple[FunctionType, ...]:
     return tuple(dict.fromkeys(found)) or (function.func,)
 
 
-def chosen_of_warp(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> FunctionType:
-    """Which of them a call with these arguments means."""
-    forms = forms_of_warp(function)
-    return forms[0] if len(forms) == 1 else choose([(form, parameters_of(form)) for form in forms], args, kwargs)
+@functools.lru_cache(maxsize=256)
+def declarations_of_warp(function: Any) -> tuple[Declaration, ...]:
+    """What the Python functions behind a ``@wp.func`` are declared for."""
+    return tuple(map(Declaration, forms_of_warp(function)))
 
 
-def choose(forms: Sequence[Form], args: Sequence[Any], kwargs: Mapping[str, Any]) -> FunctionType:
-    """The last form whose parameters have the types of these arguments; else one that literals can convert to.
+def chosen(forms: Sequence[Declaration], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Declaration:
+    """The only form; of several the last whose parameters have the types of these arguments; else one that literals can
+    convert to.
 
     Raises:
-        KernelTypeError: none takes them.
+        KernelTypeError: there are several, and none takes them.
     """
+    if len(forms) == 1:
+        return forms[0]
     for exact in (True, False):
-        for function, types in reversed(forms):
-            given = _bound(function, args, kwargs)
-            if given is not None and all(_fits(types.get(name, Any), v, exact) for name, v in given.items()):
-                return function
-    listed = " and ".join(f"({', '.join(f'{name}: {_shown(t)}' for name, t in types.items())})" for _, types in forms)
+        for form in reversed(forms):
+            given = form.bound(args, kwargs)
+            if given is not None and all(
+                fits(form.parameters.get(name, Any), value, exact) for name, value in given.arguments.items()
+            ):
+                return form
+    listed = " and ".join(map(str, forms))
     shown = ", ".join(map(describe, (*args, *kwargs.values())))
-    raise fail(KernelTypeError(f"{forms[0][0].__name__}() is declared for {listed}, not for {shown}"))
+    raise fail(KernelTypeError(f"{forms[0].function.__name__}() is declared for {listed}, not for {shown}"))
 
 
 def _scope(function: FunctionType) -> tuple[str | None, str]:
     return function.__module__, function.__qualname__
 
 
-def parameters_of(function: FunctionType, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The annotations of a function's parameters; None where kernels cannot have such a parameter yet."""
-    known = {**(variables or {}), **closure_variables(function)}
-    found: dict[str, Any] = {}
-    for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            try:
-                found[name] = parse_annotation(parameter.annotation, function.__globals__, known, name, optional=True)
-            except TilekitError:
-                found[name] = None
-    return found
-
-
-def _bound(function: FunctionType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
-    try:
-        return inspect.signature(function).bind(*args, **kwargs).arguments
-    except TypeError:
-        return None
-
-
-def _fits(annotation: Any, value: Any, exact: bool) -> bool:
-    """Whether an argument has a parameter's type; not ``exact``, also whether a literal can take it."""
-    if isinstance(annotation, ArrayAnnotation):
-        return value is None or (isinstance(value, Array) and annotation.accepts(value.dtype, value.ndim))
-    if isinstance(annotation, TileAnnotation):
-        return isinstance(value, Tile) and annotation.accepts(value.dtype, value.shape)
-    if not isinstance(annotation, DType):
-        return annotation is Any
-    if isinstance(value, Scalar):
-        return value.dtype is annotation
-    if isinstance(value, bool | np.bool_):
-        return annotation is bool_dtype
-    if isinstance(value, int):
-        return annotation is int32 if exact else annotation.is_integer or annotation.is_float
-    return isinstance(value, float) and (annotation is float32 if exact else annotation.is_float)
-
-
-def _shown(annotation: Any) -> str:
-    if annotation is None:
-        return "..."
-    return annotation.name if isinstance(annotation, DType) else "Any" if annotation is Any else repr(annotation)
-
-
-__all__ = ["Func", "choose", "chosen_of_warp", "forms_of_warp"]
+__all__ = ["Func", "chosen", "declarations_of_warp", "forms_of_warp"]

@@ -14,6 +14,7 @@ from tilekit.frontend import joins
 from tilekit.frontend.arithmetic import binary, div, mod
 from tilekit.frontend.calls import resolve_call, warp_attribute
 from tilekit.frontend.containers import KernelDict, KernelList
+from tilekit.frontend.declarations import Declaration
 from tilekit.frontend.joins import Site
 from tilekit.frontend.ranges import Range, range_operands
 from tilekit.frontend.reads import as_python, read
@@ -27,7 +28,10 @@ from tilekit.ir.operands import describe, plain_number
 
 
 class Tracing:
-    """The support object of traced kernels."""
+    """The support object of traced kernels; of a helper that declares its types, one for each call."""
+
+    def __init__(self, declaration: Declaration | None = None) -> None:
+        self.declaration = declaration
 
     @staticmethod
     def fn(function: Any) -> Any:
@@ -176,6 +180,10 @@ class Tracing:
             cls.update(symbol, old, value)
         else:
             target[index] = cls.update(symbol, old, value)
+
+    def result(self, value: Any) -> Any:
+        """What a ``return`` gives."""
+        return value if self.declaration is None else self.declaration.result(value)
 
     @staticmethod
     def returned(returned: Any, result: Any) -> Any:

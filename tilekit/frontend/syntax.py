@@ -210,7 +210,9 @@ class Statements(Expressions):
         return assign(self.loops[-1][1], _constant(True, node), node)
 
     def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
-        value = _constant(None, node) if node.value is None else self.visit(node.value)
+        value = _constant(None, node)
+        if node.value is not None:
+            value = support("result", self.visit(node.value), at=node.value)
         return [assign(RESULT, value, node), assign(RETURNED, _constant(True, node), node)]
 
     # Simple statements.

@@ -102,7 +102,7 @@ def parse_annotation(
     for _ in range(2):  # a quoted annotation under `from __future__ import annotations` is a string in a string
         if not isinstance(annotation, str):
             break
-        annotation = _evaluate(annotation, global_names, local_names, where)
+        annotation = evaluated(annotation, global_names, local_names, where)
     try:
         found = _meaning(annotation)
         if found is None and optional and _is_callable(annotation):
@@ -114,7 +114,8 @@ def parse_annotation(
     return found
 
 
-def _evaluate(text: str, global_names: Mapping[str, Any], local_names: Mapping[str, Any], where: str) -> Any:
+def evaluated(text: str, global_names: Mapping[str, Any], local_names: Mapping[str, Any], where: str) -> Any:
+    """What an annotation that is a string means; ``where`` names its place in errors."""
     try:
         return eval(text, {**global_names, **local_names})
     except NameError as error:
