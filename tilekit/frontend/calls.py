@@ -54,8 +54,8 @@ def is_traced(value: Any) -> bool:
 _PYTHON: dict[Any, str] = {
     builtins.min: "min", builtins.max: "max", builtins.abs: "abs", builtins.len: "len", builtins.print: "print",
     builtins.int: "int", builtins.float: "float", builtins.bool: "bool", builtins.range: "range",
-    builtins.pow: "pow", builtins.round: "round", builtins.reversed: "reversed", builtins.str: "str",
-    builtins.repr: "repr", builtins.ascii: "ascii", builtins.any: "any", builtins.all: "all",
+    builtins.pow: "pow", builtins.round: "round", builtins.str: "str", builtins.repr: "repr",
+    builtins.ascii: "ascii", builtins.any: "any", builtins.all: "all",
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from tilekit.frontend.merge import UNBOUND
 from tilekit.frontend.ranges import Range, range_operands
 from tilekit.frontend.short_circuits import truth
 from tilekit.frontend.source import locate
-from tilekit.frontend.support import Tracing, items_of
+from tilekit.frontend.support import Tracing
 from tilekit.ir import shadow
 from tilekit.ir.builtin import Builtin
 from tilekit.ir.context import Concrete
@@ -126,7 +126,7 @@ class Running(Tracing):
         """What a loop goes through; ``jumps`` where a ``break`` or ``return`` may leave it."""
         if self.rolled(items):
             return _indices(items, jumps)
-        return self._unrolled(items_of(items), site) if self.follows else items_of(items)
+        return self._unrolled(iter(items), site) if self.follows else iter(items)
 
     def _unrolled(self, items: Iterator[Any], site: Site) -> Iterator[Any]:
         outer = self.path

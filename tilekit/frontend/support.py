@@ -57,7 +57,10 @@ class Tracing:
         if isinstance(value, Tile | Array):
             elements = ", ".join(f"t[{i}]" for i in range(min(count, 3)))
             raise fail(KernelTypeError(f"{describe(value)} cannot be unpacked; read its elements, as in {elements}"))
-        return OPERATORS["unpack"](value, count)
+        found = OPERATORS["unpack"](value, count)
+        if isinstance(found, Scalar):
+            raise fail(KernelTypeError("a number cannot be unpacked into several names"))
+        return found
 
     # Branches.
 
@@ -116,7 +119,7 @@ class Tracing:
     ) -> None:
         if self.rolled(items):
             return _for_range(items, body, names, stop, site)
-        self._for_each(items_of(items), body, names, stop, site)
+        self._for_each(items, body, names, stop, site)
 
     def _for_each(
         self, items: Iterable[Any], body: Body, names: Names, stop: Callable[[], Any] | None, site: Site | None
@@ -218,13 +221,6 @@ _IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
     "%": operator.imod, "**": operator.ipow, "<<": operator.ilshift, ">>": operator.irshift, "|": operator.ior,
     "^": operator.ixor, "&": operator.iand, "@": operator.imatmul,
 }  # fmt: skip
-
-
-def items_of(items: Any) -> Any:
-    """What a loop that is unrolled goes through."""
-    if isinstance(items, Tile | Array | Scalar):
-        raise fail(KernelTypeError(f"cannot loop over {describe(items)}; loop over range(n) and index it"))
-    return iter(items)
 
 
 def _for_range(

@@ -1,4 +1,4 @@
-"""Attributes that the handles of a kernel do not have, and what was meant."""
+"""What the handles of a kernel do not offer, and what was meant."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
-from tilekit.errors import KernelAttributeError
+from tilekit.errors import KernelAttributeError, KernelTypeError
+from tilekit.ir.context import fail
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
@@ -37,3 +38,14 @@ class Attributes:
         error = KernelAttributeError(f"{describe(self)} has no attribute {name!r}{hint}")
         error.name, error.obj = name, self
         raise error
+
+    def __iter__(self) -> Any:
+        """Refused: without this, Python would ask for elements without end."""
+        from tilekit.ir.operands import describe  # which knows the handles
+
+        raise fail(KernelTypeError(f"cannot loop over {describe(self)}; loop over range(n) and index it"))
+
+    __reversed__ = __iter__
+
+    def __contains__(self, item: object) -> bool:
+        return item in iter(self)  # which says why not
