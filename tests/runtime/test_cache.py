@@ -27,10 +27,9 @@ POSIX = pytest.mark.skipif(os.name != "posix", reason="owners and modes of POSIX
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    for name in ("_trusted", "_private", "_warned"):
+    for name in ("_trusted", "_private", "_warned", "_unwritable"):
         monkeypatch.setattr(store, name, type(getattr(store, name))())
     monkeypatch.setattr(cache, "_verified", {})
-    monkeypatch.setattr(cache, "_unwritable", set())
     with config.scoped(cache_dir=tmp_path / "cache"):
         yield tmp_path / "cache"
 

@@ -273,10 +273,15 @@ def test_a_broken_system_compiler_is_logged(
     script(fresh, "exit 1", "clang++")
     script(fresh, '[ "$1" = --version ] && echo "g++ 1" && exit; exit 1', "g++")
     monkeypatch.setenv("PATH", f"{fresh}:/bin")
-    with caplog.at_level(logging.WARNING, "tilekit"):
+    with caplog.at_level(logging.INFO, "tilekit"):
         chain = find_toolchain()
+        said = [record for record in caplog.records if "is not used" in record.message]
+        caplog.clear()
+        monkeypatch.setattr(toolchain, "_chosen", {})  # as another process
+        assert find_toolchain() == chain and not caplog.records
     assert chain is None or chain.family == "zig"
-    assert [record.message.split(":")[0] for record in caplog.records] == [
+    assert {record.levelname for record in said} == {"INFO"}
+    assert [record.message.split(":")[0] for record in said] == [
         f"the compiler {fresh / 'clang++'} is not used",
         f"the compiler {fresh / 'g++'} is not used",
     ]
@@ -289,6 +294,24 @@ def test_no_compiler_at_all(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert find_toolchain() is None
     reasons = {c.name: c.reason for c in candidates()}
     assert reasons["g++"] == "it is not installed" and "extra `cpu`" in reasons["zig"]
+
+
+@POSIX
+def test_what_works_is_used_without_trying_what_failed_again(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script(fresh, f'echo x >> {fresh}/calls; [ "$1" = --version ] && echo "clang 1" && exit; exit 1', "clang++")
+    monkeypatch.setenv("PATH", f"{fresh}:{os.environ['PATH']}")
+    monkeypatch.setattr(probe, "_RETRY_AFTER", 0.0)
+    for _ in range(3):
+        monkeypatch.setattr(toolchain, "_chosen", {})
+        assert find_toolchain() is not None
+        assert (fresh / "calls").read_text() == "x\nx\n"
+    monkeypatch.setattr(toolchain, "_commands", lambda wanted: [("clang++", (str(fresh / "clang++"),))])
+    monkeypatch.setattr(toolchain, "_chosen", {})
+    assert find_toolchain() is None  # where nothing works, it is tried again
+    assert (fresh / "calls").read_text() == "x\n" * 4
+    assert toolchain.absence().startswith(
+        "no C++ compiler works (clang++: clang++ (clang 1) failed with exit code 1); "
+    )
 
 
 @POSIX

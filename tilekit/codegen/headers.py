@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import defaultdict
 from functools import lru_cache
@@ -42,6 +43,15 @@ def declared_names() -> dict[str, tuple[str, ...]]:
         for name in names:
             found[inner + name].add(path.name)
     return {name: tuple(sorted(headers)) for name, headers in found.items()}
+
+
+@lru_cache(maxsize=1)
+def digest() -> str:
+    """Of all headers: part of the keys of what is compiled with them."""
+    found = hashlib.sha256()
+    for path in sorted(NATIVE.glob("*.h")):
+        found.update(path.name.encode() + path.read_bytes())
+    return found.hexdigest()
 
 
 def whole(name: str, code: str) -> str:

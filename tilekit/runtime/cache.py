@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import errno
 import functools
 import hashlib
 import json
@@ -31,7 +30,6 @@ _KIND = re.compile(r"[a-z][a-z0-9_-]*")
 _KEY = re.compile(r"[0-9a-f]{16,128}")
 _SHARD = re.compile(r"[0-9a-f]{2}")
 _verified: dict[str, str] = {}
-_unwritable: set[Path] = set()
 
 Build = Callable[[Path], None]
 
@@ -80,22 +78,10 @@ def get_or_build(kind: str, key: str, build: Build, describe: Mapping[str, str])
     """
     if not _KIND.fullmatch(kind) or not _KEY.fullmatch(key):
         raise KernelValueError(f"not a kind and a hexadecimal key of a cache entry: {kind!r}, {key!r}")
-    folder = store.root()
-    found = _load(_place(folder, kind, key))
+    found = _load(_place(store.root(), kind, key))
     if found:
         return found.path
-    if folder not in _unwritable:
-        try:
-            return _build_once(folder, kind, key, build, describe)
-        except (OSError, CompileError) as error:
-            if not store.is_storage_failure(error):
-                raise
-            _unwritable.add(folder)
-            store.warn_once(f"the cache folder {folder} cannot be written ({error}). Compiled kernels are not kept.")
-    try:
-        return _build_once(store.private(), kind, key, build, describe)
-    except OSError as error:
-        raise CompileError(f"no folder for compiled kernels can be written: {error}") from error
+    return store.written(lambda root: _build_once(root, kind, key, build, describe))
 
 
 def list_entries() -> list[Entry]:
@@ -173,10 +159,7 @@ def _listing(folder: Path) -> list[str]:
 def _build_once(root: Path, kind: str, key: str, build: Build, describe: Mapping[str, str]) -> Path:
     place = _place(root, kind, key)
     for folder in (root / kind, place.parent):
-        folder.mkdir(mode=0o700, exist_ok=True)
-        reason = store.distrust(folder)
-        if reason:
-            raise PermissionError(errno.EACCES, f"{folder}: {reason}")
+        store.made(folder)
     with file_lock(place.parent / f"{key}.lock") as locked:
         found = _load(place)
         if found:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import struct
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tilekit.codegen import headers
 from tilekit.codegen.cpu import ENTRY, emit_cpu
 from tilekit.codegen.gemm import units_of
 from tilekit.codegen.gemm_units import Units
@@ -32,14 +31,14 @@ from tilekit.passes.uniformity import runs_lanes
 from tilekit.runtime import cache, faults
 from tilekit.runtime.arguments import whole_blocks
 from tilekit.runtime.dump import Dump
+from tilekit.runtime.hindrances import hindrance
 from tilekit.runtime.keys import DIGITS, key_of
 from tilekit.runtime.pool import run_blocks
 from tilekit.runtime.progress import progress
-from tilekit.runtime.toolchain import REMEDY, Toolchain, find_toolchain, library_suffix
+from tilekit.runtime.toolchain import Toolchain, absence, find_toolchain, library_suffix
 from tilekit.runtime.warm import Again, Like
 from tilekit.runtime.why import reason
 
-NATIVE = Path(__file__).parents[1] / "native"
 _FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H",
             "uint32": "I", "uint64": "Q", "float16": "e", "bfloat16": "H", "float32": "f", "float64": "d"}  # fmt: skip
 Report = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p)
@@ -107,20 +106,12 @@ def _is_serial(function: Function) -> bool:
     return False
 
 
-@lru_cache(maxsize=1)
-def _header_digest() -> str:
-    digest = hashlib.sha256()
-    for path in sorted(NATIVE.glob("*.h")):
-        digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
 def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bool) -> Path:
     """The shared library of a generated kernel, from the cache or the compiler."""
     flags = toolchain.flags_of(debug, fast_math)
     key = key_of(
         source=generated.source,
-        headers=_header_digest(),
+        headers=headers.digest(),
         compiler=toolchain.fingerprint,
         flags=list(flags),
         tilekit=cache.tilekit_version(),
@@ -131,7 +122,7 @@ def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bo
         "kernel": generated.function.name,
         "compiler": f"{toolchain.name} {toolchain.version}",
         "flags": " ".join(flags),
-        "headers": _header_digest()[:DIGITS],
+        "headers": headers.digest()[:DIGITS],
         "compiler, flags and processor": toolchain.fingerprint[:DIGITS],
     }
 
@@ -140,9 +131,21 @@ def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bo
         source.write_text(generated.source, encoding="utf-8")
         what = f"compiling kernel {generated.function.name!r} with {toolchain.name}"
         with progress(what, lambda: reason("cpu", describe)):
-            toolchain.compile(source, folder / name, [NATIVE], debug, fast_math)
+            toolchain.compile(source, folder / name, [headers.NATIVE], debug, fast_math)
 
     return cache.get_or_build("cpu", key, compile_into, describe) / name
+
+
+def _loaded(library: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(library))
+    except OSError as error:
+        what = hindrance(str(error)) or str(error)
+        if "failed to map segment" in what:
+            what = (
+                f"{library.parent} may not hold programs (mounted noexec); set TILEKIT_CACHE_DIR to a folder that may"
+            )
+        raise CompileError(f"a compiled kernel cannot be loaded: {what}") from error
 
 
 class Pace:
@@ -162,7 +165,7 @@ class CpuKernel:
         self.generated = generated
         self.library = library
         self.block_dim = target.block_dim
-        self.entry: Callable[..., None] = Entry((entry, ctypes.CDLL(str(library))))
+        self.entry: Callable[..., None] = Entry((entry, _loaded(library)))
         self.types = {name: value.type for name, value in generated.function.params.items()}
         self._pack = struct.Struct(LAUNCH + "".join(map(format_of, self.types.values()))).pack
         self._tail = (*(1,) * (4 - target.ndim), target.ndim, target.block_dim)
@@ -289,7 +292,7 @@ def compile_library(generated: Generated, options: Mapping[str, Any]) -> Path:
     """
     toolchain = find_toolchain()
     if toolchain is None:
-        raise CompileError(f"no C++ compiler was found; {REMEDY}")
+        raise CompileError(absence())
     debug = options.get("mode", config.mode) == "debug"
     return build(generated, toolchain, debug, bool(options.get("fast_math", config.fast_math)))
 

@@ -30,7 +30,7 @@ from tilekit.passes import run_pipeline
 from tilekit.passes.activity import written_positions
 from tilekit.passes.uniformity import Uniformity, runs_lanes
 from tilekit.runtime.arguments import whole_blocks
-from tilekit.runtime.toolchain import REMEDY, find_toolchain
+from tilekit.runtime.toolchain import absence, find_toolchain
 from tilekit.runtime.turns import Member, Turns
 
 _told = False
@@ -43,7 +43,7 @@ def stands_in() -> bool:
         return False
     if not _told:
         _told = True
-        text = f"no C++ compiler was found, so kernels run in the interpreter, which is slow; {REMEDY}"
+        text = f"kernels run in the interpreter, which is slow: {absence()}"
         warn_at(FallbackWarning, text, None)
     return True
 

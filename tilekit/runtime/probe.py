@@ -1,4 +1,5 @@
-"""Does a host compiler work? Compiles one small kernel with the real flags, runs it and keeps the verdict on disk."""
+"""Does a host compiler work? Compiles what kernels are made of, with the real flags and headers, runs it and keeps the
+verdict on disk."""
 
 from __future__ import annotations
 
@@ -10,45 +11,32 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
+from tilekit.codegen import headers
 from tilekit.errors import CompileError
 from tilekit.runtime import store
 from tilekit.runtime.cpus import cpu_identity
+from tilekit.runtime.hindrances import HinderedError
 from tilekit.runtime.keys import key_of
-from tilekit.runtime.process import TimedOutError, interpreter
+from tilekit.runtime.process import interpreter
 
 _RETRY_AFTER = 3600.0
-"""Seconds that a failure is remembered: a broken installation may be repaired without the driver changing."""
+"""Seconds that a failure is remembered."""
 
 _RUN_TIMEOUT = 60.0
 
-# What generated code relies on: vector types, no contraction, explicit fused multiply-add, wrapping integers.
-_SOURCE = """
-typedef float V8 __attribute__((vector_size(32)));
-#ifdef _WIN32
-__declspec(dllexport)
-#endif
-extern "C" int tilekit_probe(const float* in, int big) {
-    float a = in[0], b = in[1], c = in[2];
-    float separate = a * b + c, fused = __builtin_fmaf(a, b, c);
-    V8 v;
-    __builtin_memcpy(&v, in, sizeof v);
-    v = v * v + v;
-    float sum = 0;
-    for (int i = 0; i < 8; ++i) sum += v[i];
-    int bad = 0;
-    if (separate != 0.0f) bad |= 1;
-    if (fused != in[8]) bad |= 2;
-    if (sum != in[9]) bad |= 4;
-    if (big + 1 > big) bad |= 8;
-    return bad;
-}
-"""
+_SOURCE = Path(__file__).with_name("probe.cpp")
 _A = 1 + 2.0**-12
 _INPUT = [_A, _A, -(1 + 2.0**-11), 1.0, 2.0, 3.0, 4.0, 5.0]
-_FINDINGS = ("contracts a * b + c", "does not fuse fma", "computes vectors wrong", "does not wrap integers")
+WRONG_SELECTS = "takes one operand of a select for another"
+"""What is said of a compiler that does so, as clang++ before 23 does for AVX-512."""
+_FINDINGS = (
+    "contracts a * b + c", "does not fuse fma", "computes vectors wrong", "does not wrap integers", WRONG_SELECTS,
+    "computes exp of float16 wrong", "computes matrix products wrong", "computes atomic additions wrong",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,35 +48,57 @@ class Verdict:
     family: str
     reason: str
     created: float
+    flags: tuple[str, ...] = ()
+    """Which it needs beside those of its family."""
 
 
-def verdict_of(identity: dict[str, object], judge: Callable[[], Verdict], refresh: bool) -> Verdict:
-    """The verdict kept on disk for ``identity`` (the compiler's path, size, time, flags), else that of ``judge()``."""
-    key = key_of(cpu=cpu_identity(), source=_SOURCE, **identity)
-    path = store.subfolder("toolchains") / f"{key}.json"
-    kept = None if refresh else _read(path)
-    if kept is not None:
+def verdict_of(
+    identity: dict[str, object], judge: Callable[[], Verdict], refresh: bool = False, retry: bool = True
+) -> Verdict:
+    """The verdict kept on disk for ``identity`` (the compiler's path, size, time, flags), else that of ``judge()``.
+
+    ``refresh`` asks anew; ``retry`` does so for failures that are older than an hour: a broken installation may have
+    been repaired without the driver changing. What ``judge`` raises is raised, and not kept.
+    """
+    key = key_of(cpu=cpu_identity(), source=source_text(), headers=headers.digest(), **identity)
+    name = f"{key}.json"
+    kept = None if refresh else _read(store.root() / "toolchains" / name) or _read(store.subfolder("toolchains") / name)
+    if kept is not None and (kept.works or not retry or 0 <= time.time() - kept.created < _RETRY_AFTER):
         return kept
     verdict = judge()
-    _write(path, verdict)
+    _write(store.subfolder("toolchains") / name, verdict)
     return verdict
 
 
-def probe(compile_source: Callable[[Path, Path], None], version: str, family: str) -> Verdict:
-    """Compile and run the probe kernel. ``compile_source(source, library)`` raises CompileError where it fails."""
-    with tempfile.TemporaryDirectory(prefix="probe-", dir=store.subfolder("toolchains")) as folder:
-        source = Path(folder) / "probe.cpp"
-        library = Path(folder) / "probe.dll"
-        source.write_text(_SOURCE)
-        try:
-            compile_source(source, library)
-            reason = _findings(_run(library))
-        except TimedOutError as error:
-            return Verdict(False, version, family, error.message, 0.0)
-        except (CompileError, OSError, ValueError, subprocess.SubprocessError) as error:
-            # Created at 0: being killed says nothing lasting about the compiler, so it is tried again next time.
-            created = 0.0 if "was killed" in str(error) else time.time()
-            return Verdict(False, version, family, str(error), created)
+@lru_cache(maxsize=1)
+def source_text() -> str:
+    """The probe: all headers that kernels may include, and code that uses what kernels are made of."""
+    code = _SOURCE.read_text(encoding="utf-8")
+    names = (path.name for path in sorted(headers.NATIVE.glob("*.h")))
+    return "".join(f'#include "{name}"\n' for name in names) + f'#line 1 "{_SOURCE.name}"\n{code}'
+
+
+def probe(compile_source: Callable[[Path, Path, list[Path]], None], version: str, family: str) -> Verdict:
+    """Compile and run the probe. ``compile_source(source, library, include_dirs)`` raises CompileError where it fails.
+
+    Raises HinderedError where the machine stood in the way, of which nothing follows for the compiler.
+    """
+
+    def judge(root: Path) -> str:
+        with tempfile.TemporaryDirectory(prefix="probe-", dir=store.made(root / "toolchains")) as folder:
+            source, library = Path(folder) / "probe.cpp", Path(folder) / "probe.dll"
+            source.write_text(source_text(), encoding="utf-8")
+            compile_source(source, library, [headers.NATIVE])
+            return _findings(_run(library))
+
+    try:
+        reason = store.written(judge)
+    except HinderedError:
+        raise
+    except subprocess.TimeoutExpired:
+        raise HinderedError(f"the compiled probe did not end in {_RUN_TIMEOUT:g} s") from None
+    except (CompileError, OSError, ValueError) as error:
+        return Verdict(False, version, family, str(error), time.time())
     return Verdict(not reason, version, family, reason, time.time())
 
 
@@ -137,15 +147,14 @@ def _findings(result: int) -> str:
 def _read(path: Path) -> Verdict | None:
     try:
         verdict = Verdict(**json.loads(path.read_text(encoding="utf-8")))
-        fresh = verdict.works or 0 <= time.time() - verdict.created < _RETRY_AFTER
+        return replace(verdict, flags=tuple(verdict.flags))
     except (OSError, ValueError, TypeError):
         return None
-    return verdict if fresh else None
 
 
 def _write(path: Path, verdict: Verdict) -> None:
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # found out anew by the next process
         try:
             temporary.write_text(json.dumps(asdict(verdict)), encoding="utf-8")
             os.replace(temporary, path)

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tilekit.errors import CompileError
+from tilekit.runtime.hindrances import HinderedError, hindrance, remedy
 
 _KEEP_ERRORS = 5
 _KEEP_LINES = 40
+# A write through mapped memory to a full disk ends in SIGBUS.
+_FROM_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGXCPU", "SIGXFSZ", "SIGBUS")
+_TOLD = {"Killed": "SIGKILL", "File size limit exceeded": "SIGXFSZ", "CPU time limit exceeded": "SIGXCPU",
+         "Bus error": "SIGBUS"}  # fmt: skip
+_KILLED = re.compile(rf"({'|'.join(_TOLD)}) signal terminated program")
+_REMARK = re.compile(r"\b(?:warning|note|remark):")
+_ERROR = re.compile(r"\b[Ee]rror:|undefined reference|undefined symbol|No such file")
+_BEGINS = re.compile(r"[^\s:|][^\s:]*:(?:\d|\s)")
+"""A line that a program puts its name or a file's before, as the linker does, whose failures name no error."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +45,13 @@ class Finished:
             with contextlib.suppress(ValueError):
                 return signal.Signals(-self.code).name
             return f"signal {-self.code}"
-        if self.code != 0 and "Killed signal" in self.output:
-            return "SIGKILL"
-        return None
+        if self.code == 0:
+            return None
+        told = _KILLED.search(self.output)  # as g++ says of the programs that it starts
+        return _TOLD[told[1]] if told else None
 
 
-class TimedOutError(CompileError):
+class TimedOutError(HinderedError):
     """A compiler took longer than ``config.compile_timeout``."""
 
 
@@ -103,32 +116,44 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
         child.stdout.close()
 
 
-def failure(compiler: str, finished: Finished) -> CompileError:
-    """The error for a compiler that did not end with exit code 0."""
-    killed = finished.killed
-    if killed:
-        what = f"{compiler} was killed ({killed}); memory may have run out"
+def failure(compiler: str, finished: Finished, folder: Path | None = None) -> CompileError:
+    """The error for a compiler that did not end with exit code 0; ``folder`` is where it was to write.
+
+    A HinderedError where the machine stood in its way: a full disk, too many open files, memory.
+    """
+    killed, hindered, after = finished.killed, None, ""
+    if finished.code != 0:
+        hindered = hindrance(finished.output)
+    if hindered:
+        what = f"{compiler} could not do its work: {hindered}"
+        after = f"\n{remedy(folder)}" if folder is not None else ""
+    elif killed:
+        what = f"{compiler} was killed ({killed})"
+        what += "; memory may have run out" if killed == "SIGKILL" else ""
     elif finished.code == 0:
         what = f"{compiler} reported success and wrote nothing"
     else:
         what = f"{compiler} failed with exit code {finished.code}"
     details = first_errors(finished.output)
-    return CompileError(f"{what}\n{shlex.join(finished.command)}" + (f"\n{details}" if details else ""))
+    message = f"{what}\n{shlex.join(finished.command)}" + (f"\n{details}" if details else "") + after
+    return HinderedError(message) if hindered or killed in _FROM_OUTSIDE else CompileError(message)
 
 
 def first_errors(output: str) -> str:
     """The first errors of a compiler's output with the lines that belong to them, warnings left out."""
     kept: list[str] = []
     errors = 0
-    keeping = False
+    keeping = True
     for line in output.splitlines():
-        if any(word in line for word in ("warning:", "note:", "remark:")):
+        if _REMARK.search(line):
             keeping = False
-        elif "error:" in line or "undefined reference" in line or "undefined symbol" in line:
+        elif _ERROR.search(line):
             errors += 1
             keeping = True
             if errors > _KEEP_ERRORS:
                 break
+        elif _BEGINS.match(line):
+            keeping = True
         if keeping:
             kept.append(line)
     lines = kept or output.splitlines()

@@ -10,26 +10,25 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from tilekit.config import config
 from tilekit.errors import CompileError
 from tilekit.forks import Lock
+from tilekit.runtime.hindrances import HinderedError, hindrance, named, storage_failure
 
 _log = logging.getLogger("tilekit")
+_T = TypeVar("_T")
 SUBFOLDERS = ("toolchains", "zig")
 """What lies in the cache's folder beside entries: verdicts on compilers, and zig's own cache."""
 
 _lock = Lock()
 _trusted: dict[Path, Path] = {}
+_unwritable: set[Path] = set()
 _private: dict[int, Path] = {}
 _warned: set[str] = set()
-
-_STORAGE_ERRNOS = frozenset(
-    {errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EFBIG, errno.EIO, errno.ELOOP}
-    | {number for name in ("EDQUOT", "ESTALE") if (number := getattr(errno, name, None))}
-)
-_STORAGE_TEXTS = ("No space left on device", "Read-only file system", "Disk quota exceeded")
 
 
 def root() -> Path:
@@ -49,9 +48,54 @@ def root() -> Path:
         return chosen
 
 
+def writable() -> Path:
+    """Where new files of the cache go: :func:`root`, or a private folder once that could not be written."""
+    folder = root()
+    return private() if folder in _unwritable else folder
+
+
+def written(write: Callable[[Path], _T]) -> _T:
+    """``write(folder)`` in the cache's folder; where the disk does not let it, in a private one, after one warning.
+
+    Raises HinderedError where neither can be written, naming both; the next call tries both again.
+    """
+    folder = root()
+    refused = None
+    if folder not in _unwritable:
+        try:
+            return write(folder)
+        except (OSError, CompileError) as error:
+            refused = storage_failure(error)
+            if refused is None:
+                _name_hindrance(error)
+                raise
+            _unwritable.add(folder)
+            warn_once(f"the cache folder {folder} cannot be written ({refused}). Compiled kernels are not kept.")
+    own = private()
+    try:
+        return write(own)
+    except (OSError, CompileError) as error:
+        if storage_failure(error) is None:
+            _name_hindrance(error)
+            raise
+        _unwritable.discard(folder)
+        tried = [(folder, refused)] if refused else []
+        places = ", ".join(f"{place} ({why})" for place, why in [*tried, (own, storage_failure(error))])
+        detail = f"\n{error}" if isinstance(error, CompileError) else ""
+        raise HinderedError(_NOWHERE.format(places) + detail) from error
+
+
+_NOWHERE = "no folder for compiled kernels can be written: {}; set TILEKIT_CACHE_DIR to one that can"
+
+
+def _name_hindrance(error: OSError | CompileError) -> None:
+    if isinstance(error, OSError) and (what := hindrance(error)):
+        raise HinderedError(f"kernels cannot be compiled now: {what}") from error
+
+
 def subfolder(name: str) -> Path:
-    """One of :data:`SUBFOLDERS` below :func:`root`, or a private one where that cannot be written."""
-    for parent in (root, private):
+    """One of :data:`SUBFOLDERS` below :func:`writable`, or a private one where that cannot be written."""
+    for parent in (writable, private):
         folder = parent() / name
         with contextlib.suppress(OSError):
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -68,13 +112,19 @@ def private() -> Path:
             try:
                 folder = Path(tempfile.mkdtemp(prefix="tilekit-"))
             except OSError as error:
-                message = (
-                    f"no folder for compiled kernels can be written ({error}); set TILEKIT_CACHE_DIR to one that can"
-                )
-                raise CompileError(message) from error
+                raise HinderedError(_NOWHERE.format(named(error))) from error
             _private[os.getpid()] = folder
             atexit.register(_remove, os.getpid(), folder)
         return folder
+
+
+def made(folder: Path) -> Path:
+    """A folder of the cache, made where it is not there. Raises OSError where it cannot be made or trusted."""
+    with contextlib.suppress(FileExistsError):  # a file that is no folder is distrusted
+        folder.mkdir(mode=0o700, exist_ok=True)
+    if reason := distrust(folder):
+        raise PermissionError(errno.EACCES, reason, str(folder))
+    return folder
 
 
 def distrust(folder: Path) -> str | None:
@@ -91,13 +141,6 @@ def distrust(folder: Path) -> str | None:
     return None
 
 
-def is_storage_failure(error: BaseException) -> bool:
-    """Was it the disk (full, read-only, forbidden) rather than the build that failed?"""
-    if isinstance(error, OSError):
-        return error.errno in _STORAGE_ERRNOS
-    return isinstance(error, CompileError) and any(text in error.message for text in _STORAGE_TEXTS)
-
-
 def warn_once(message: str) -> None:
     """Log a warning the first time this process has this message."""
     with _lock:
@@ -109,7 +152,8 @@ def warn_once(message: str) -> None:
 
 def _prepare(folder: Path) -> str | None:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):  # a file that is no folder is distrusted
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return distrust(folder)
     except OSError as error:
         return f"it cannot be made ({error.strerror or error})"

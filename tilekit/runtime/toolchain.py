@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import logging
 import os
@@ -11,8 +12,9 @@ import shlex
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilekit.config import config
@@ -21,10 +23,13 @@ from tilekit.forks import Lock
 from tilekit.ir.notices import warn_at
 from tilekit.runtime import process, store
 from tilekit.runtime.cpus import cpu_identity
+from tilekit.runtime.hindrances import HinderedError, hindrance
 from tilekit.runtime.keys import key_of
-from tilekit.runtime.probe import Verdict, probe, verdict_of
+from tilekit.runtime.probe import WRONG_SELECTS, Verdict, probe, verdict_of
 from tilekit.runtime.progress import progress
 
+# Of starting a program: it is not there, or is none.
+_NO_PROGRAM = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENOEXEC)
 _log = logging.getLogger("tilekit")
 _lock = Lock()
 _chosen: dict[str | None, Toolchain | None] = {}
@@ -50,6 +55,9 @@ _FAMILY_FLAGS = {
     "zig": ("-Xclang", "-ffloat16-excess-precision=none", "-nostdlib", "-fno-sanitize=undefined"),
 }
 
+# For compilers that the probe finds to select wrongly with AVX-512's masks; zig takes no -mno-avx512f.
+_WITHOUT_AVX512 = ("-Xclang", "-target-feature", "-Xclang", "-avx512f")
+
 REMEDY = "install g++, clang++ or the ziglang package, or set TILEKIT_CXX"
 """What to do where no compiler was found."""
 
@@ -70,6 +78,8 @@ class Toolchain:
     fingerprint: str
     family: str
     """``gcc``, ``clang`` or ``zig``."""
+    careful: tuple[str, ...] = ()
+    """Those of the flags that keep it from code that it gets wrong."""
 
     def flags_of(self, debug: bool = False, fast_math: bool = False) -> tuple[str, ...]:
         """The flags of a build: ``debug`` for a debugger, ``fast_math`` with contraction of ``a * b + c``."""
@@ -89,7 +99,8 @@ class Toolchain:
         """Compile a C++ file to the shared library ``out_path``, which appears whole or not at all.
 
         Raises CompileError with the compiler, its command and its first errors; also where it was killed or took
-        longer than ``config.compile_timeout``. Ctrl-C stops the compiler.
+        longer than ``config.compile_timeout``; a HinderedError where the machine stood in its way. Ctrl-C stops the
+        compiler. It keeps its temporary files beside ``out_path``: no other disk need have room.
         """
         out_path = Path(out_path)
         includes = [f"-I{folder}" for folder in include_dirs]
@@ -97,17 +108,18 @@ class Toolchain:
             temporary = Path(folder) / out_path.name
             flags = self.flags_of(debug, fast_math)
             command = [*self.command, *flags, *includes, str(source_path), "-o", str(temporary)]
-            finished = self._run(command)
+            finished = self._run(command, folder)
             if finished.code != 0 or not temporary.is_file():
-                raise process.failure(f"{self.name} ({self.version})", finished)
+                raise process.failure(f"{self.name} ({self.version})", finished, out_path.parent)
             os.replace(temporary, out_path)
 
-    def _run(self, command: list[str]) -> process.Finished:
+    def _run(self, command: list[str], folder: str) -> process.Finished:
         try:
-            return process.run(command, config.compile_timeout, _environment())
+            return process.run(command, config.compile_timeout, _environment(folder))
         except OSError as error:
-            message = f"{self.name} cannot be started: {error.strerror or error}\n{shlex.join(command)}"
-            raise CompileError(message) from error
+            hindered = error.errno not in _NO_PROGRAM and hindrance(error)
+            message = f"{self.name} cannot be started: {hindered or error.strerror or error}\n{shlex.join(command)}"
+            raise (HinderedError if hindered else CompileError)(message) from error
 
 
 @dataclass(frozen=True)
@@ -121,13 +133,22 @@ class Candidate:
     """Empty where it works."""
     version: str = ""
     toolchain: Toolchain | None = None
+    hindrance: HinderedError | None = None
+    """What of the machine kept it from being tried."""
+
+    @property
+    def note(self) -> str:
+        """What is not used of the processor because the compiler gets it wrong, or nothing."""
+        careful = self.toolchain is not None and self.toolchain.careful == _WITHOUT_AVX512
+        return f"without AVX-512, with which it {WRONG_SELECTS}" if careful else ""
 
 
 def find_toolchain() -> Toolchain | None:
     """The compiler that kernels are compiled with, or None. Found once for each value of ``config.cxx``.
 
-    A compiler that is there but fails the probe is passed over with a logged reason; if ``config.cxx`` names it, with
-    a FallbackWarning.
+    A compiler that is there but fails the probe is passed over, which is logged once per cache, at INFO; if
+    ``config.cxx`` names it, with a FallbackWarning. Raises HinderedError where the machine keeps compilers from their
+    work: a full disk, too many open files. That is not remembered.
     """
     wanted = config.cxx
     with _lock:
@@ -138,7 +159,16 @@ def find_toolchain() -> Toolchain | None:
 
 def candidates(refresh: bool = False) -> list[Candidate]:
     """Every compiler that is looked for, in order, with its verdict. ``refresh`` probes again."""
-    return [_examine(name, command, refresh) for name, command in _commands(config.cxx)]
+    return [_examine(name, command, refresh, retry=True) for name, command in _commands(config.cxx)]
+
+
+def absence() -> str:
+    """What is said where no compiler was found, or none works: each with the first line of its reason."""
+    broken = [candidate for candidate in candidates() if candidate.command and not candidate.works]
+    if not broken:
+        return f"no C++ compiler was found; {REMEDY}"
+    reasons = "; ".join(f"{candidate.name}: {candidate.reason.partition(chr(10))[0]}" for candidate in broken)
+    return f"no C++ compiler works ({reasons}); {REMEDY}"
 
 
 def library_suffix() -> str:
@@ -147,15 +177,21 @@ def library_suffix() -> str:
 
 
 def _find(wanted: str | None) -> Toolchain | None:
-    for name, command in _commands(wanted):
-        candidate = _examine(name, command, refresh=False)
-        if candidate.works:
-            return candidate.toolchain
-        if name == "TILEKIT_CXX":
-            message = f"the compiler {wanted!r} (TILEKIT_CXX) is not used: {candidate.reason}"
-            warn_at(FallbackWarning, message, None)
-        elif command:
-            _log.warning("the compiler %s is not used: %s", shlex.join(command), candidate.reason)
+    commands = _commands(wanted)
+    hindrances = []
+    # What failed long ago is tried again only where nothing else works.
+    for retry in (False, True):
+        for name, command in commands:
+            candidate = _examine(name, command, refresh=False, retry=retry)
+            if candidate.works:
+                return candidate.toolchain
+            if candidate.hindrance is not None:
+                hindrances.append(candidate.hindrance)
+            elif name == "TILEKIT_CXX" and not retry:
+                message = f"the compiler {wanted!r} (TILEKIT_CXX) is not used: {candidate.reason}"
+                warn_at(FallbackWarning, message, None)
+        if hindrances:
+            raise hindrances[0]
     return None
 
 
@@ -192,7 +228,7 @@ def _zig_wheel() -> str | None:
     return None
 
 
-def _examine(name: str, command: tuple[str, ...], refresh: bool) -> Candidate:
+def _examine(name: str, command: tuple[str, ...], refresh: bool, retry: bool) -> Candidate:
     program = shutil.which(command[0]) if command else None
     if program is None:
         missing = f"{command[0]} is not there" if command else _NOT_INSTALLED[name]
@@ -205,12 +241,18 @@ def _examine(name: str, command: tuple[str, ...], refresh: bool) -> Candidate:
 
     def judge() -> Verdict:
         with progress(f"trying the compiler {name}, which was not used before"):
-            return _judge(name, command, status.st_size)
+            verdict = _judge(name, command, status.st_size)
+        if not verdict.works and name != "TILEKIT_CXX":
+            _log.info("the compiler %s is not used: %s", shlex.join(command), verdict.reason)
+        return verdict
 
-    verdict = verdict_of({**identity, "flags": family_flags}, judge, refresh)
+    try:
+        verdict = verdict_of({**identity, "flags": family_flags}, judge, refresh, retry)
+    except HinderedError as error:
+        return Candidate(name, command, False, error.message, hindrance=error)
     if not verdict.works:
         return Candidate(name, command, False, verdict.reason, verdict.version)
-    toolchain = _toolchain(name, command, verdict.version, verdict.family, status.st_size)
+    toolchain = _toolchain(name, command, verdict, status.st_size)
     return Candidate(name, command, True, "", verdict.version, toolchain)
 
 
@@ -227,11 +269,19 @@ def _judge(name: str, command: tuple[str, ...], size: int) -> Verdict:
         finished = process.run([*command, "--version"], min(60.0, config.compile_timeout), _environment())
         if finished.code != 0 or not finished.output.strip():
             raise process.failure(command[0], finished)
+    except HinderedError:
+        raise
     except (OSError, CompileError) as error:
-        return Verdict(False, "", "", f"its version cannot be read: {error}", 0.0)
+        if isinstance(error, OSError) and error.errno not in _NO_PROGRAM and (hindered := hindrance(error)):
+            raise HinderedError(f"{command[0]} cannot be started: {hindered}") from error
+        return Verdict(False, "", "", f"its version cannot be read: {error}", time.time())
     version = finished.output.strip().splitlines()[0].strip()
-    family = _family(command, finished.output)
-    return probe(_toolchain(name, command, version, family, size).compile, version, family)
+    first = Verdict(False, version, _family(command, finished.output), "", 0.0)
+    verdict = probe(_toolchain(name, command, first, size).compile, version, first.family)
+    if WRONG_SELECTS not in verdict.reason or first.family == "gcc":
+        return verdict
+    careful = replace(first, flags=_WITHOUT_AVX512)
+    return replace(probe(_toolchain(name, command, careful, size).compile, version, first.family), flags=careful.flags)
 
 
 def _family(command: tuple[str, ...], output: str) -> str:
@@ -243,13 +293,18 @@ def _family(command: tuple[str, ...], output: str) -> str:
     return "clang" if re.search("clang", output, re.IGNORECASE) else "gcc"
 
 
-def _toolchain(name: str, command: tuple[str, ...], version: str, family: str, size: int) -> Toolchain:
-    flags = _flags(family)
+def _toolchain(name: str, command: tuple[str, ...], verdict: Verdict, size: int) -> Toolchain:
+    flags = (*_flags(verdict.family), *verdict.flags)
     # The size stands for the build: zig reports only the version of the clang inside.
     fingerprint = key_of(
-        family=family, version=version, size=size, arguments=command[1:], flags=flags, cpu=cpu_identity()
+        family=verdict.family,
+        version=verdict.version,
+        size=size,
+        arguments=command[1:],
+        flags=flags,
+        cpu=cpu_identity(),
     )
-    return Toolchain(name, command, version, command[0], flags, fingerprint, family)
+    return Toolchain(name, command, verdict.version, command[0], flags, fingerprint, verdict.family, verdict.flags)
 
 
 def _flags(family: str) -> tuple[str, ...]:
@@ -259,7 +314,9 @@ def _flags(family: str) -> tuple[str, ...]:
     return (*_FLAGS, native, *position, *_FAMILY_FLAGS[family])
 
 
-def _environment() -> dict[str, str]:
-    """What a compiler's environment has beside this process's: zig keeps its own cache inside tilekit's."""
-    folder = str(store.subfolder("zig"))
-    return {"ZIG_GLOBAL_CACHE_DIR": folder, "ZIG_LOCAL_CACHE_DIR": folder}
+def _environment(folder: str | None = None) -> dict[str, str]:
+    """What a compiler's environment has beside this process's: where temporary files go, and zig's own cache, which
+    lies inside tilekit's."""
+    cache = str(store.subfolder("zig"))
+    temporary = {} if folder is None else dict.fromkeys(("TMPDIR", "TMP", "TEMP"), folder)
+    return {"ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache, **temporary}

@@ -89,8 +89,12 @@ def _compilers(problems: list[str]) -> Rows:
             verdict = "works and is used"
         elif candidate.works:
             verdict = "works"
+        elif candidate.hindrance is not None:
+            verdict = f"was not tried: {candidate.reason}"
         else:
             verdict = candidate.reason
+        if candidate.note:
+            verdict += f", {candidate.note}"
         rows.append([candidate.name, f"{verdict}\n{candidate.version} ({command})" if candidate.works else verdict])
         if not candidate.works and (candidate.name == "TILEKIT_CXX" or (candidate.command and used is None)):
             problems.append(f"the compiler {candidate.name} ({command}) does not work")
