@@ -18,7 +18,7 @@ from tilekit.ir import annotations as array_types
 from tilekit.ir.operators import PYTHONS_OWN
 from tilekit.runtime import warp_names
 
-_FRONTEND = ("kernel", "module_options")
+_FRONTEND = ("kernel", "generic", "module_options")
 _RUNTIME = ("launch", "compile", "explain", "spec", "cuda.waiting")
 API = (
     *(f"tilekit.frontend.{name}" for name in _FRONTEND),

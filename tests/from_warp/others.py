@@ -305,9 +305,9 @@ def _() -> None:
         run(named, A, size=(4, 4))
 
 
-@row("`overload`, `func_native`, `func_grad`")
+@row("`func_native`, `func_grad`")
 def _() -> None:
-    for name in ("overload", "func_native", "func_grad"):
+    for name in ("func_native", "func_grad"):
         with pytest.raises(AttributeError, match=f"does not have Warp's '{name}' yet"):
             getattr(tk, name)
 

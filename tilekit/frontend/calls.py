@@ -151,7 +151,7 @@ def warp_attribute(module: Any, name: str) -> Any:
         if is_warp_builtin(name):
             raise fail(KernelNotImplementedError(f"wp.{name} is a builtin of Warp that tilekit does not have yet"))
         raise fail(KernelAttributeError(f"Warp has no {name!r}{suggestion(name, known_names())}"))
-    return found
+    return (find_dtype(found) or found) if isinstance(found, type) else found
 
 
 def is_warp_builtin(name: str) -> bool:
@@ -197,9 +197,11 @@ def host_only(function: Any) -> Callable[..., Any]:
     name = function.__name__
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        tile = f"tile_{name}"
-        hint = f"; for a tile, use tk.{tile}" if kernel_name(tile) is not None else ""
-        raise fail(KernelTypeError(f"{name}() is for the host and cannot be called in a kernel{hint}"))
+        text = f"{name}() is for the host and cannot be called in a kernel"
+        if kernel_name(f"tile_{name}") is None:
+            raise fail(KernelTypeError(text))
+        instead = f"use tk.tile_{name}, or a list where its indices are known at compile time"
+        raise fail(KernelNotImplementedError(f"{text}: arrays of a thread's own come in a later release; {instead}"))
 
     return call
 

@@ -157,7 +157,7 @@ class EagerStatements(Statements):
         site = self.named("loop", node)
         jumps = leaves_by(node.body, (ast.Break, ast.Return))
         arguments = (known(site, node.iter), known(jumps, node.iter))
-        items = support("iterate", self.visit(node.iter), *arguments, at=node.iter)
+        items = support("iterate", self.items(node), *arguments, at=node.iter)
         loop = ast.For(node.target, items, self._iteration(node, site), self.join(site))
         return [*self.before(node), ast.copy_location(loop, node), *self.at_depth()]
 

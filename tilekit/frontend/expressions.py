@@ -63,8 +63,10 @@ def thunk(value: ast.expr) -> ast.Lambda:
     return place(ast.Lambda(arguments, value), value)  # type: ignore[no-any-return]
 
 
-def _is_static(node: ast.Call) -> bool:
-    """Whether a call reads ``static(...)``, ``tk.static(...)`` or ``wp.static(...)``."""
+def is_static(node: ast.AST) -> bool:
+    """Whether this is a call that reads ``static(...)``, ``tk.static(...)`` or ``wp.static(...)``."""
+    if not isinstance(node, ast.Call):
+        return False
     name = node.func
     return (name.attr if isinstance(name, ast.Attribute) else getattr(name, "id", "")) == "static"
 
@@ -150,7 +152,7 @@ class Expressions(ast.NodeTransformer):
         return support("dict_", node, at=node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if _is_static(node):  # its arguments are plain Python
+        if is_static(node):  # its arguments are plain Python
             node.func = self.visit(node.func)
             if not self.lazy:
                 plain = Plain(self.local)

@@ -6,12 +6,15 @@ import operator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tilekit.config import config
 from tilekit.errors import KernelTypeError, KernelValueError, shown
 from tilekit.frontend.merge import merged_type, number_type, numeric_operand
 from tilekit.ir.context import Builder, Concrete, active, fail
 from tilekit.ir.handles import OPERATORS, Scalar
 from tilekit.ir.operands import common_dtype, describe
-from tilekit.ir.types import ScalarType, int32, int64
+from tilekit.ir.types import ScalarType, int32, int64, uint64
+
+NO_STEP = "range() step must not be zero"
 
 
 @dataclass(frozen=True)
@@ -21,8 +24,10 @@ class Range:
     start: Any
     stop: Any
     step: Any
-    mirrored: bool = False
-    """Whether run-time bounds are gone through from the last index to the first."""
+    mirror: Any = None
+    """Where run-time bounds are gone through from the last index to the first: the sum of these two."""
+    unrolled: bool = False
+    """Whether a loop over known bounds is unrolled, however long it is."""
 
     @property
     def constant(self) -> range | None:
@@ -53,23 +58,23 @@ class Range:
         if known is not None:
             known = known[::-1]
             return Range(known.start, known.stop, known.step)
-        if self.step not in (1, -1):
-            raise fail(
-                KernelTypeError(
-                    "reversed() of a range with run-time bounds needs the step 1 or -1; write its bounds out"
-                )
-            )
-        return replace(self, mirrored=not self.mirrored)
+        return replace(self, mirror=None if self.mirror is not None else self._ends())
+
+    def _ends(self) -> Any:
+        """The sum of the first and the last index; it may wrap, and ``at`` comes out right."""
+        start, stop, step = self.bounds()
+        if isinstance(step, int) and abs(step) == 1:
+            return start + (stop - step)
+        up = OPERATORS[">"](step, 0) if isinstance(step, Scalar) else step > 0
+        near = stop - _either(up, 1, -1)
+        first, beyond = _either(up, start, near), _either(up, near, start)
+        rest = OPERATORS["%"](_modular(beyond) - _modular(first), _modular(_either(up, step, -step)))
+        rest = OPERATORS["cast"](rest, range_operands(self)[0].type.dtype)
+        return start + _either(up, near - rest, near + rest)
 
     def at(self, index: Any) -> Any:
-        """The index that an iteration gets, where ``index`` counts upwards or downwards as the bounds say.
-
-        Bounds of the opposite order might not fit the dtype; these sums may wrap on the way, and come out right.
-        """
-        if not self.mirrored:
-            return index
-        start, stop, step = self.bounds()
-        return start + (stop - step) - index
+        """The index that an iteration gets, where ``index`` counts upwards or downwards as the bounds say."""
+        return index if self.mirror is None else self.mirror - index
 
     def bounds(self) -> tuple[Any, Any, Any]:
         """The bounds for arithmetic: the first in the index's dtype, but an int32 literal stays one."""
@@ -84,6 +89,16 @@ class Range:
         """The type of the index; ``literal`` where one of literal bounds is a literal itself."""
         found: ScalarType = range_operands(self)[0].type
         return merged_type([self.start, self.step]) if literal and found.dtype == int32 else found
+
+
+def _either(up: Any, rising: Any, falling: Any) -> Any:
+    """What holds where the steps lead upwards, or what holds where they lead downwards."""
+    return OPERATORS["where"](up, rising, falling) if isinstance(up, Scalar) else rising if up else falling
+
+
+def _modular(number: Any) -> Any:
+    """An integer as a uint64, in which the distance of two is exact."""
+    return OPERATORS["cast"](OPERATORS["cast"](number, int64), uint64)
 
 
 def make_range(*bounds: Any) -> Range:
@@ -104,7 +119,9 @@ def make_range(*bounds: Any) -> Range:
                 raise fail(KernelTypeError(f"range() needs integers, got {describe(bound)}; use int(...)")) from None
     start, stop, step = (0, found[0], 1) if len(found) == 1 else (*found, 1) if len(found) == 2 else found
     if not isinstance(step, Scalar) and step == 0:
-        raise fail(KernelValueError("range() step must not be zero"))
+        raise fail(KernelValueError(NO_STEP))
+    if isinstance(step, Scalar) and (config.checked or not isinstance(active(), Builder)):
+        OPERATORS["assert"](OPERATORS["!="](step, 0), NO_STEP)
     items = Range(start, stop, step)
     if items.constant and (count := -((start - stop) // step)) >= 2**63:
         raise fail(KernelValueError(f"range() has {shown(count)} iterations, more than an int64 can count"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -112,7 +113,12 @@ class Tracing:
         if not isinstance(items, Range):
             return False
         known = items.constant
-        return known is None or len(known) > self.max_unroll()
+        return known is None or (len(known) > self.max_unroll() and not items.unrolled)
+
+    @staticmethod
+    def unrolled(items: Any) -> Any:
+        """What a loop goes through that is unrolled if its bounds are known: ``static`` names what it changes."""
+        return replace(items, unrolled=True) if isinstance(items, Range) else items
 
     def for_(
         self, items: Any, body: Body, names: Names, stop: Callable[[], Any] | None, site: Site | None = None

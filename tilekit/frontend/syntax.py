@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import Any
 
 from tilekit.errors import KernelSyntaxError
-from tilekit.frontend.expressions import SUPPORT, SYMBOLS, Expressions, place, support, thunk
+from tilekit.frontend.expressions import SUPPORT, SYMBOLS, Expressions, is_static, place, support, thunk
 from tilekit.frontend.scopes import always_leaves, assigned_names, leaves_by, loaded_names
 from tilekit.frontend.source import Source
 
@@ -162,11 +162,17 @@ class Statements(Expressions):
         if node.orelse:
             raise self.refuse(node.orelse[0], "'else' of a loop", "set a flag in the loop and test it after")
 
+    def items(self, node: ast.For) -> ast.expr:
+        """What a loop goes through."""
+        static = needs_unrolling(node)
+        found: ast.expr = self.visit(node.iter)
+        return support("unrolled", found, at=node.iter) if static else found
+
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
         self.refuse_else(node)
         item, live = self.fresh("item"), self._live(node.body)
         target = place(ast.Assign([node.target], _load(item, node.target)), node.target)
-        iterable = self.visit(node.iter)
+        iterable = self.items(node)
         return self._loop(node, "for_", iterable, [target], live, item)
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
@@ -250,6 +256,20 @@ class Statements(Expressions):
         message = _constant(None, node) if node.msg is None else self.visit(node.msg)
         call = support("assert_", self.test(node.test), thunk(message), at=node)
         return [place(ast.Expr(call), node)]
+
+
+def needs_unrolling(node: ast.For) -> bool:
+    """Whether a ``static(...)`` in a loop's body names what each iteration changes."""
+    changed = assigned_names([node.target, *node.body])
+    return any(name in changed for statement in node.body for name in _static_names(statement))
+
+
+def _static_names(node: ast.AST) -> set[str]:
+    """The names that ``static(...)`` reads here and that no loop in between sets."""
+    if is_static(node):
+        return set(loaded_names([node]))
+    found = set().union(*map(_static_names, ast.iter_child_nodes(node)))
+    return found - set(assigned_names([node.target])) if isinstance(node, ast.For) else found
 
 
 def _is_endless(node: ast.stmt) -> bool:

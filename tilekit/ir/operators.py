@@ -48,5 +48,5 @@ for _symbol, _method in {
 for _symbol, _method in {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}.items():
     setattr(Arithmetic, f"__{_method}__", _binary(_symbol))
 
-PYTHONS_OWN = {name: getattr(builtins, name) for name in ("print", "len", "breakpoint")}
+PYTHONS_OWN = {name: getattr(builtins, name) for name in ("print", "len", "breakpoint", "float", "int")}
 """Builtins of Warp that Python has under the same name."""

@@ -77,6 +77,11 @@ class DType:
             return "bool"
         return "bf16" if self.name == "bfloat16" else f"{self.kind}{self.bits}"
 
+    @property
+    def __name__(self) -> str:
+        """As of Warp's dtypes, which are classes."""
+        return self.name
+
     def __call__(self, value: Any = 0) -> Any:
         return convert_hook(value, self)
 
