@@ -195,7 +195,7 @@ T = tk.tile_zeros(shape=(4, 6))
         (lambda: T[2:2], KernelValueError, "the slice of axis 0 of a tile<4x6xf32> is empty"),
         (lambda: T[1.0], KernelTypeError, r"an index of a tile<4x6xf32> must be an integer, got 1.0 \(a float\)"),
         (lambda: T[True], KernelTypeError, "must be an integer, got True"),
-        (lambda: T[None], KernelTypeError, "None cannot index a tile<4x6xf32>"),
+        (lambda: T[None, 0, 0, 0], KernelIndexError, "3 indices for a tile<4x6xf32>, which has 2 axes"),
         (lambda: T[::0], KernelValueError, "step of a slice must not be zero"),
         (lambda: tk.tile_view(T, -1), KernelIndexError, "index -1 does not lie on axis 0"),
         (lambda: tk.tile_view(T, (3, 0), (2, 6)), KernelIndexError, "2 elements from index 3 do not lie on axis 0"),

@@ -64,7 +64,7 @@ def add(a: Number, b: Number) -> Number:
 
     Args:
         a: A number or tile.
-        b: Another of its dtype, of the same shape where both are tiles.
+        b: Another of its dtype, with as many axes where both are tiles.
 
     Returns:
         A number of that dtype, or a tile where one of them is.
@@ -82,7 +82,7 @@ def sub(a: Number, b: Number) -> Number:
 
     Args:
         a: A number or tile.
-        b: Another of its dtype, of the same shape where both are tiles.
+        b: Another of its dtype, with as many axes where both are tiles.
 
     Returns:
         A number of that dtype, or a tile where one of them is.
@@ -100,7 +100,7 @@ def mul(a: Number, b: Number) -> Number:
 
     Args:
         a: A number or tile.
-        b: Another of its dtype, of the same shape where both are tiles.
+        b: Another of its dtype, with as many axes where both are tiles.
 
     Returns:
         A number of that dtype, or a tile where one of them is.
@@ -118,7 +118,7 @@ def div(a: Number, b: Number) -> Number:
 
     Args:
         a: A number or tile.
-        b: Another of its dtype, of the same shape where both are tiles.
+        b: Another of its dtype, with as many axes where both are tiles.
 
     Returns:
         A number of that dtype, or a tile where one of them is.
@@ -136,7 +136,7 @@ def floordiv(a: Number, b: Number) -> Number:
 
     Args:
         a: A number or tile.
-        b: Another of its dtype, of the same shape where both are tiles.
+        b: Another of its dtype, with as many axes where both are tiles.
 
     Returns:
         A number of that dtype, or a tile where one of them is.
@@ -154,7 +154,7 @@ def mod(a: Number, b: Number) -> Number:
 
     Args:
         a: A number or tile.
-        b: Another of its dtype, of the same shape where both are tiles.
+        b: Another of its dtype, with as many axes where both are tiles.
 
     Returns:
         A number of that dtype, or a tile where one of them is.
@@ -287,7 +287,7 @@ def lt(a: Number, b: Number) -> Number:
 
     Args:
         a: A number or tile.
-        b: Another of its dtype, of the same shape where both are tiles.
+        b: Another of its dtype, with as many axes where both are tiles.
 
     Returns:
         A bool, or a tile of bools where one of them is a tile.
@@ -305,7 +305,7 @@ def le(a: Number, b: Number) -> Number:
 
     Args:
         a: A number or tile.
-        b: Another of its dtype, of the same shape where both are tiles.
+        b: Another of its dtype, with as many axes where both are tiles.
 
     Returns:
         A bool, or a tile of bools where one of them is a tile.
@@ -323,7 +323,7 @@ def gt(a: Number, b: Number) -> Number:
 
     Args:
         a: A number or tile.
-        b: Another of its dtype, of the same shape where both are tiles.
+        b: Another of its dtype, with as many axes where both are tiles.
 
     Returns:
         A bool, or a tile of bools where one of them is a tile.
@@ -341,7 +341,7 @@ def ge(a: Number, b: Number) -> Number:
 
     Args:
         a: A number or tile.
-        b: Another of its dtype, of the same shape where both are tiles.
+        b: Another of its dtype, with as many axes where both are tiles.
 
     Returns:
         A bool, or a tile of bools where one of them is a tile.
@@ -359,7 +359,7 @@ def eq(a: Number, b: Number) -> Number:
 
     Args:
         a: A number or tile.
-        b: Another of its dtype, of the same shape where both are tiles.
+        b: Another of its dtype, with as many axes where both are tiles.
 
     Returns:
         A bool, or a tile of bools where one of them is a tile.
@@ -377,7 +377,7 @@ def ne(a: Number, b: Number) -> Number:
 
     Args:
         a: A number or tile.
-        b: Another of its dtype, of the same shape where both are tiles.
+        b: Another of its dtype, with as many axes where both are tiles.
 
     Returns:
         A bool, or a tile of bools where one of them is a tile.

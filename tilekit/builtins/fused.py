@@ -43,7 +43,7 @@ def fma(a: Number, b: Number, c: Number, rounding: str = "rn", ftz: bool = False
 
     Args:
         a: A float16, bfloat16, float32 or float64 number or tile.
-        b: Another of its dtype, of the same shape where both are tiles.
+        b: Another of its dtype, with as many axes where both are tiles.
         c: Another of its dtype and shape.
         rounding: ``"rn"`` to nearest even, ``"rz"`` to zero, ``"rm"`` to minus and ``"rp"`` to plus infinity; a
             compile-time constant. 16-bit floats have ``"rn"`` only.
@@ -129,7 +129,7 @@ def tile_fma(a: Any, b: Any, c: Any, rounding: str = "rn", ftz: bool = False, sa
 
     Args:
         a: A tile of floats, or a number that is the same for all elements.
-        b: Another of its dtype, of the same shape where both are tiles.
+        b: Another of its dtype, with as many axes where both are tiles.
         c: Another; as for :func:`fma`.
         rounding: ``"rn"``, ``"rz"``, ``"rm"`` or ``"rp"``, as for :func:`fma`.
         ftz: Operands and results that are subnormal become zero.

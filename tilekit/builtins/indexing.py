@@ -21,32 +21,17 @@ GROUP = "Tile views"
 
 
 def _entries(t: Tile, index: Any) -> list[Any]:
-    """One integer or slice for each axis."""
+    """One integer or slice for each axis, and None where one of extent 1 is added."""
     entries = list(index) if isinstance(index, tuple | list) else [index]
     dots = [i for i, entry in enumerate(entries) if entry is Ellipsis]
-    given = len(entries) - len(dots)
+    given = len(entries) - len(dots) - sum(entry is None for entry in entries)
     if len(dots) > 1:
         raise KernelIndexError("an index can have one '...' only")
-    if any(entry is None for entry in entries):
-        raise KernelTypeError(f"None cannot index a {t.type}; {_instead_of_none(t, entries)}")
     if given > t.ndim:
         raise KernelIndexError(f"{given} indices for a {t.type}, which has {counted(t.ndim, 'axis')}")
     missing = [slice(None)] * (t.ndim - given)
     at = dots[0] if dots else len(entries)
     return [*entries[:at], *missing, *entries[at + 1 :]]
-
-
-def _instead_of_none(t: Tile, entries: list[Any]) -> str:
-    """How to write an index that only adds axes, as in NumPy's ``t[:, None]``."""
-    rest = [entry for entry in entries if entry is not None and entry is not Ellipsis]
-    whole = all(isinstance(entry, slice) and entry == slice(None) for entry in rest)
-    if not whole or len(rest) > t.ndim or t.ndim + entries.count(None) > 4:
-        return "use integers and slices, and tk.tile_reshape to add an axis"
-    extents = list(t.shape)
-    at = next((i for i, entry in enumerate(entries) if entry is Ellipsis), len(entries))
-    head = [1 if entry is None else extents.pop(0) for entry in entries[:at]]
-    tail = [1 if entry is None else extents.pop() for entry in reversed(entries[at + 1 :])][::-1]
-    return f"use tk.tile_reshape(t, {(*head, *extents, *tail)}) to add an axis"
 
 
 def _slice(t: Tile, axis: int, wanted: slice) -> tuple[int, int, int]:
@@ -71,7 +56,13 @@ def part_of(t: Tile, index: Any) -> Tile:
     """The view that an index names; without axes where it names one element."""
     starts: list[tuple[int, Scalar | None]] = []
     shape, strides = [], []
-    for axis, (entry, dense) in enumerate(zip(_entries(t, index), dense_strides(t.shape), strict=True)):
+    axes = iter(enumerate(dense_strides(t.shape)))
+    for entry in _entries(t, index):
+        if entry is None:
+            shape.append(1)
+            strides.append(0)
+            continue
+        axis, dense = next(axes)
         if isinstance(entry, slice):
             start, count, step = _slice(t, axis, entry)
             starts.append((start, None))

@@ -23,7 +23,7 @@ def logical_and(a: Number, b: Number) -> Number:
 
     Args:
         a: A number, bool or tile of them.
-        b: Another, of any dtype, and of the same shape where both are tiles.
+        b: Another, of any dtype, and with as many axes where both are tiles.
 
     Returns:
         A bool, or a tile of bools where one of them is a tile.
@@ -41,7 +41,7 @@ def logical_or(a: Number, b: Number) -> Number:
 
     Args:
         a: A number, bool or tile of them.
-        b: Another, of any dtype, and of the same shape where both are tiles.
+        b: Another, of any dtype, and with as many axes where both are tiles.
 
     Returns:
         A bool, or a tile of bools where one of them is a tile.

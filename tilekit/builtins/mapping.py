@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.builtins.broadcasting import how_to_repeat
+from tilekit.builtins.broadcasting import common_shape, how_to_repeat, repeat_to
 from tilekit.builtins.stepwise import map_stepwise, runs_at_once, steps
 from tilekit.errors import KernelTypeError, KernelValueError, operand
 from tilekit.ir.builtin import Builtin, builtin
@@ -80,22 +80,33 @@ def datum(value: Any) -> Any:
     return value.read() if isinstance(value, Tile) else value.datum if isinstance(value, Scalar) else constant(value)
 
 
-def _check_shapes(op: Any, args: tuple[Any, ...]) -> None:
-    """The tiles among the arguments have one shape, and there is something to call."""
+def _of_one_shape(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments with the tiles repeated to one shape.
+
+    Raises:
+        KernelTypeError: there is nothing to call.
+        KernelValueError: an axis is missing, or extents other than 1 differ.
+    """
     if not callable(op) or isinstance(op, Tile):
         raise KernelTypeError(f"tile_map(): the first argument must be a function, got {describe(op)}")
     names = list(map(operand, op.operand_names)) if isinstance(op, Builtin) else []
     tiles = [(i, arg) for i, arg in enumerate(args) if isinstance(arg, Tile)]
-    if any(tile.shape != tiles[0][1].shape for _, tile in tiles):
+    shapes = {tile.shape for _, tile in tiles}
+    if len(shapes) < 2:
+        return args
+    common = common_shape(shapes)
+    if common is None:
         shown = [f"{names[i]} is {tile.type}" if i < len(names) else str(tile.type) for i, tile in tiles]
         name = op.called if isinstance(op, Builtin) else "tile_map()"
         called = {names[i]: tile for i, tile in tiles if i < len(names)}
         raise KernelValueError(f"{name}: the shapes differ: {' and '.join(shown)}; {how_to_repeat(called)}")
+    views = {id(tile): repeat_to(tile, common) for _, tile in tiles}
+    return tuple(views.get(id(arg), arg) for arg in args)
 
 
 def map_function(op: Callable[..., Any], *args: Any) -> Any:
     """Trace ``op`` on one element of each tile, then map it."""
-    _check_shapes(op, args)
+    args = _of_one_shape(op, args)
     held = {id(arg): arg for arg in args if isinstance(arg, Scalar | Tile)}
     key = _key_of(op, args, held) if isinstance(op, Builtin) else None
     block = _blocks.get(key) if key is not None else None
@@ -171,8 +182,8 @@ def tile_map(op: Callable[..., Any], *args: Any, **named: Any) -> Tile:
 
     Args:
         op: A builtin, a ``@tk.func``, a plain function or a lambda of as many scalars as there are ``args``.
-        args: Tiles of one shape, and scalars that are the same for every element. The first two have the keywords
-            ``a`` and ``b``.
+        args: Tiles of one shape, to which axes of extent 1 are repeated, and scalars that are the same for every
+            element. The first two have the keywords ``a`` and ``b``.
 
     Returns:
         A new tile of that shape; its dtype is what ``op`` returns.

@@ -50,10 +50,21 @@ def axis_in(type: TileType, axis: Any, name: str) -> int | None:
     return found % len(type.shape)
 
 
-def reduced(type: TileType, axis: int | None) -> TileType:
-    """The type of a reduction: the axis is left out; without an axis left, the shape is (1,)."""
-    rest = tuple(extent for i, extent in enumerate(type.shape) if axis is not None and i != axis)
+def reduced(type: TileType, axis: int | None, keepdims: bool) -> TileType:
+    """The type of a reduction: the axis is left out, or has extent 1; without an axis left, the shape is (1,)."""
+    gone = range(len(type.shape)) if axis is None else (axis,)
+    rest = tuple(1 if i in gone else extent for i, extent in enumerate(type.shape) if keepdims or i not in gone)
     return TileType(type.dtype, rest or (1,))
+
+
+def check_keepdims(keepdims: Any, name: str) -> None:
+    """Check whether the axes stay.
+
+    Raises:
+        KernelTypeError: it is no compile-time bool.
+    """
+    if not isinstance(keepdims, bool | np.bool_):
+        raise KernelTypeError(f"{name}(): keepdims must be True or False, got {describe(keepdims)}")
 
 
 def in_order(values: Any, axis: int | None, combine: Combine) -> Any:
@@ -92,10 +103,11 @@ def _reduction(functor: str, combine: Combine) -> Callable[..., Builtin]:
         name = found.name
 
         @found.result
-        def _result(a: TileType, axis: Any) -> TileType:
+        def _result(a: TileType, axis: Any, keepdims: Any) -> TileType:
+            check_keepdims(keepdims, name)
             if a.dtype.kind == "b":
                 raise KernelTypeError(f"{name}(): a is a {a}; convert it, as in tk.tile_astype(a, tk.int32)")
-            return reduced(a, axis_in(a, axis, name))
+            return reduced(a, axis_in(a, axis, name), keepdims)
 
         @found.reference
         def _reference(a: Any, axis: Any, types: Any) -> Any:
@@ -104,17 +116,20 @@ def _reduction(functor: str, combine: Combine) -> Callable[..., Builtin]:
             return in_order(values, along, combine).reshape(types[0].shape)
 
         @found.emit
-        def _emit(cx: Any, results: Any, a: Any, axis: Any) -> None:
+        def _emit(cx: Any, results: Any, a: Any, axis: Any, keepdims: bool) -> None:
             wide = f"tk::accumulator_t<{a.element}>" if functor == "Sum" else a.element
             emit: Callable[..., None] = _emit_fragment if isinstance(a.layout, Fragment) else _emit_native
-            emit(cx, cx.tile(results[0]), a, axis_in(a.type, axis, name), wide, functor)
+            target, along = cx.tile(results[0]), axis_in(a.type, axis, name)
+            steps = [step for i, step in enumerate(target.strides) if not keepdims or i != along]
+            emit(cx, target, steps, a, along, wide, functor)
 
         return found
 
     return declare
 
 
-def _emit_native(cx: Any, target: Any, a: Any, axis: int | None, wide: str, functor: str) -> None:
+def _emit_native(cx: Any, target: Any, steps: list[int], a: Any, axis: int | None, wide: str, functor: str) -> None:
+    """``steps`` are the strides of the result along the axes that are left."""
     dims = ", ".join(map(str, a.shape or (1,)))
     with cx.braces():
         cx.line(f"const tk::i64 steps[] = {{{', '.join(map(str, a.strides or (0,)))}}};")
@@ -125,27 +140,28 @@ def _emit_native(cx: Any, target: Any, a: Any, axis: int | None, wide: str, func
             with cx.leader():
                 cx.line(f"{target.pointer}[0] = tk::cast<{a.element}>(found);")
             return
-        rest = list(target.strides) if len(a.shape) > 1 else []
+        rest = steps if len(a.shape) > 1 else []
         cx.line(f"const tk::i64 rest[] = {{{', '.join(map(str, (*rest[:axis], 0, *rest[axis:])))}}};")
         call = f"tk::reduce_axis<{axis}, {a.element}, {wide}, {a.element}, tk::{functor}, {dims}>"
         cx.line(f"{call}(team, {target.pointer}, rest, {a.pointer}, steps, tk::{functor}{{}});")
 
 
-def _emit_fragment(cx: Any, target: Any, a: Any, axis: int, wide: str, functor: str) -> None:
+def _emit_fragment(cx: Any, target: Any, steps: list[int], a: Any, axis: int, wide: str, functor: str) -> None:
     """Of a tile in the registers that a product left it in."""
     values, size = a.layout.exchanged(axis, a.type.dtype.itemsize)
     memory = cx.exchange(size) if values else "nullptr"
     call = f"tk::reduce_fragment<{a.layout.cpp}, {axis}, {values}, {wide}>"
-    cx.line(f"{call}(team, {target.pointer}, {target.strides[0]}, {a.pointer}, ({wide}*){memory}, tk::{functor}{{}});")
+    cx.line(f"{call}(team, {target.pointer}, {steps[0]}, {a.pointer}, ({wide}*){memory}, tk::{functor}{{}});")
 
 
 @_reduction("Sum", np.add)
-def tile_sum(a: Tile, axis: int | None = None) -> Tile:
+def tile_sum(a: Tile, axis: int | None = None, keepdims: bool = False) -> Tile:
     """The sum of a tile's elements.
 
     Args:
         a: A tile of numbers; integers wrap around, 16-bit floats are summed in float32 and rounded once.
         axis: The axis to sum over, a compile-time constant; negative ones count from the last. By default all elements.
+        keepdims: Whether the reduced axes stay, with extent 1, so that the result meets ``a`` element by element.
 
     Returns:
         A new tile of ``a``'s dtype: without ``axis``, or of shape ``(1,)`` where no axis is left. The order of the
@@ -163,16 +179,19 @@ def tile_sum(a: Tile, axis: int | None = None) -> Tile:
         >>> tk.tile_sum(tk.tile_ones(shape=(2, 3)), axis=-1)
         tile<2xf32>
         [3. 3.]
+        >>> tk.tile_sum(tk.tile_ones(shape=(2, 3)), axis=1, keepdims=True).shape
+        (2, 1)
     """
 
 
 @_reduction("Max", _greatest)
-def tile_max(a: Tile, axis: int | None = None) -> Tile:
+def tile_max(a: Tile, axis: int | None = None, keepdims: bool = False) -> Tile:
     """The greatest element of a tile. A NaN is passed over where there is a number; +0 is greater than -0.
 
     Args:
         a: A tile of numbers.
         axis: The axis to reduce, a compile-time constant; negative ones count from the last. By default all elements.
+        keepdims: Whether the reduced axes stay, with extent 1, so that the result meets ``a`` element by element.
 
     Returns:
         A new tile of ``a``'s dtype: without ``axis``, or of shape ``(1,)`` where no axis is left.
@@ -190,12 +209,13 @@ def tile_max(a: Tile, axis: int | None = None) -> Tile:
 
 
 @_reduction("Min", _least)
-def tile_min(a: Tile, axis: int | None = None) -> Tile:
+def tile_min(a: Tile, axis: int | None = None, keepdims: bool = False) -> Tile:
     """The least element of a tile. A NaN is passed over where there is a number; -0 is less than +0.
 
     Args:
         a: A tile of numbers.
         axis: The axis to reduce, a compile-time constant; negative ones count from the last. By default all elements.
+        keepdims: Whether the reduced axes stay, with extent 1, so that the result meets ``a`` element by element.
 
     Returns:
         A new tile of ``a``'s dtype: without ``axis``, or of shape ``(1,)`` where no axis is left.

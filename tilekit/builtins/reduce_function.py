@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.builtins.reduce import GROUP as GROUP, LANES, accumulator, axis_in, in_order, reduced
+from tilekit.builtins.reduce import GROUP as GROUP, LANES, accumulator, axis_in, check_keepdims, in_order, reduced
 from tilekit.builtins.stepwise import combine_stepwise, known_data, runs_at_once, steps
-from tilekit.builtins.view_shapes import require_tile
+from tilekit.builtins.view_shapes import require_tile, tile_reshape
 from tilekit.errors import KernelTypeError, TilekitError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import Concrete, building, fail
@@ -29,7 +29,7 @@ def reduce_elements(t: Tile, axis: int | None = None, branches: bool = False) ->
 
 @reduce_elements.result
 def _result(t: TileType, axis: int | None) -> TileType:
-    return reduced(t, axis)
+    return reduced(t, axis, False)
 
 
 @reduce_elements.reference
@@ -120,13 +120,13 @@ def _combiner(function: Callable[..., Any], wide: ScalarType) -> Block:
 
 def _stepwise(function: Callable[..., Any], wide: ScalarType, t: Tile, axis: int | None) -> Tile:
     """The reduction by a function that branches in plain Python, where calls run at once."""
-    type = reduced(t.type, axis)
+    type = reduced(t.type, axis, False)
     values = known_data(t).astype(wide.dtype.numpy)
     found = in_order(values, axis, combine_stepwise(function, wide, "tile_reduce"))
     return wrap(Concrete(type, conform(found.reshape(type.shape), type)))  # type: ignore[no-any-return]
 
 
-def tile_reduce(op: Callable[..., Any], a: Tile, axis: int | None = None) -> Tile:
+def tile_reduce(op: Callable[..., Any], a: Tile, axis: int | None = None, keepdims: bool = False) -> Tile:
     """Combine a tile's elements by a function of two numbers.
 
     Args:
@@ -134,6 +134,7 @@ def tile_reduce(op: Callable[..., Any], a: Tile, axis: int | None = None) -> Til
             It should be associative and commutative: the order is fixed, but not from left to right.
         a: The tile. Elements of 16-bit floats are passed to ``op`` as float32, and the result is rounded once.
         axis: The axis to reduce, a compile-time constant; negative ones count from the last. By default all elements.
+        keepdims: Whether the reduced axes stay, with extent 1.
 
     Returns:
         A new tile of ``a``'s dtype: without ``axis``, or of shape ``(1,)`` where no axis is left. The order is the same
@@ -152,6 +153,9 @@ def tile_reduce(op: Callable[..., Any], a: Tile, axis: int | None = None) -> Til
     require_tile(a, "tile_reduce", "a")
     try:
         along = axis_in(a.type, axis, "tile_reduce")
+        check_keepdims(keepdims, "tile_reduce")
+        if keepdims:
+            return tile_reshape(tile_reduce(op, a, axis), reduced(a.type, along, True).shape)
         function, wide = OPERATORS["resolve"](op), ScalarType(accumulator(a.dtype))
         try:
             block = _combiner(function, wide)

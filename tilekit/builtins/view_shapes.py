@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.builtins.broadcasting import repeated
+from tilekit.builtins.broadcasting import repeat_to, repeated
 from tilekit.builtins.construct import check_shape
 from tilekit.builtins.views import axis_index
 from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError, TilekitError, counted
@@ -258,23 +258,21 @@ def tile_broadcast(a: Tile, shape: Any) -> Tile:
         if not 1 <= len(wanted) <= 4 or len(wanted) < a.ndim:
             raise KernelValueError(f"tile_broadcast(): a {a.type} cannot have the shape {wanted}")
         lead = len(wanted) - a.ndim
-        steps = [0] * lead
-        for i, (extent, step) in enumerate(zip(a.shape, dense_strides(a.shape), strict=True)):
+        for i, extent in enumerate(a.shape):
             if extent not in (1, wanted[lead + i]):
                 raise KernelValueError(
                     f"tile_broadcast(): axis {i} of a {a.type} has extent {extent}, which cannot become "
                     f"{wanted[lead + i]} of {wanted}{_reshaped_first(a, wanted)}"
                 )
-            steps.append(0 if extent == 1 else step)
-        return Tile.view(a, ViewMap(wanted, tuple(steps)))
+        return repeat_to(Tile.view(a, ViewMap.identity((*(1,) * lead, *a.shape))) if lead else a, wanted)
     except TilekitError as error:
         raise fail(error) from None
 
 
 def _reshaped_first(a: Tile, wanted: tuple[int, ...]) -> str:
     """Where the axis that ``a`` lacks is not the first: what to write."""
-    ways = [text for _, text in repeated("a", a.shape, wanted)]
-    return f"; write {ways[0]}" if ways else ""
+    ways = [text for _, text in repeated("a", a.shape, wanted)] if a.ndim < len(wanted) else []
+    return f"; write tk.tile_broadcast({ways[0]}, {wanted})" if ways else ""
 
 
 OPERATORS["transpose"] = tile_transpose
