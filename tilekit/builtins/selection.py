@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -193,12 +193,13 @@ copysign.reference(lambda x, y: np.copysign(x, y))
 
 
 def _python(pair: Builtin) -> Callable[..., Any]:
-    """Python's ``min`` or ``max`` in a kernel: of two or more numbers, or of one tuple of them."""
+    """Python's ``min`` or ``max`` in a kernel: of two or more numbers, or of what one tuple, generator, ... gives."""
 
     def call(*args: Any, **named: Any) -> Any:
         if named:
             raise KernelTypeError(f"{pair.name}() in a kernel takes no keywords, got {', '.join(named)}")
-        items = args[0] if len(args) == 1 and isinstance(args[0], tuple | list | range) else args
+        one = args[0] if len(args) == 1 else None
+        items = tuple(one) if isinstance(one, Iterable) else args
         if len(items) == 0 or (len(items) == 1 and items is args):
             raise KernelTypeError(f"{pair.name}() needs two or more numbers, or a tuple of them")
         return functools.reduce(pair, items)

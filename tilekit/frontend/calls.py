@@ -8,7 +8,6 @@ import functools
 import inspect
 import math
 import sys
-import threading
 import typing
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,6 +28,7 @@ from tilekit.errors import (
 )
 from tilekit.frontend import joins
 from tilekit.frontend.declarations import Declaration
+from tilekit.frontend.depth import inlining, one_deeper
 from tilekit.frontend.overloads import Func, chosen, declarations_of_warp
 from tilekit.frontend.reads import Missing, as_python, has_name, read_by_name, recorder
 from tilekit.frontend.source import Source, compile_tree, is_registered, locate, read_source, register_code
@@ -40,8 +40,6 @@ from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
 from tilekit.ir.notices import warn_at
 from tilekit.ir.operators import PYTHONS_OWN
 from tilekit.ir.types import DType, find_dtype
-
-MAX_DEPTH = 40
 
 
 def is_traced(value: Any) -> bool:
@@ -339,16 +337,6 @@ def _cell_value(cell: Any) -> Any:
 _rewritten: dict[Any, Rewritten] = {}
 
 
-class _Inlining(threading.local):
-    """The helpers that the calling thread is inlining, the innermost last."""
-
-    def __init__(self) -> None:
-        self.codes: list[CodeType] = []
-
-
-_inlining = _Inlining()
-
-
 def rewritten(function: FunctionType) -> Rewritten:
     # By identity: equal codes of two files would share one function's globals. The entry keeps both alive.
     key = id(function.__code__), id(function.__globals__)
@@ -368,29 +356,19 @@ def inlined(function: FunctionType, declaration: Declaration | None = None) -> C
 
         context = active()
         if context is not None and context.eager:  # the interpreter runs
-            return context.inline(function, args, kwargs)  # type: ignore[attr-defined]
+            with one_deeper():
+                return context.inline(function, args, kwargs)  # type: ignore[attr-defined]
         try:
             form = rewritten(function)
         except (KernelSyntaxError, SyntaxError) as error:
             if any(map(is_traced, args)) or any(map(is_traced, kwargs.values())):
                 raise error if isinstance(error, TilekitError) else KernelSyntaxError(str(error)) from None
             return as_python(function)(*args, **kwargs)
-        stack = _inlining.codes
-        if stack.count(function.__code__) >= MAX_DEPTH or len(stack) > 4 * MAX_DEPTH:
-            raise fail(
-                KernelNotImplementedError(
-                    f"{function.__name__!r} calls itself without end; kernels cannot recurse on run-time values"
-                )
-            )
         hears = recorder()
         if hears is not None:
             hears.inlines(function)
-        stack.append(function.__code__)
-        try:
-            with joins.entering():
-                return form.bind(function, Tracing(declaration))(*args, **kwargs)
-        finally:
-            stack.pop()
+        with inlining(function), joins.entering():
+            return form.bind(function, Tracing(declaration))(*args, **kwargs)
 
     call.inlines = function  # type: ignore[attr-defined]
     return call
