@@ -144,6 +144,27 @@ def test_other_annotations_of_the_same_code_count():
     assert outs == [float(np.float32(0.1) / np.float32(3)), 0.1 / 3.0]
 
 
+def test_annotations_may_name_variables_of_the_function_around():
+    wide = tk.float64
+
+    @tk.func
+    def third(x: wide) -> wide:
+        return x / 3.0
+
+    @tk.func
+    def tenth() -> wide:
+        return 0.1
+
+    @tk.kernel
+    def k(out: tk.array1d[tk.float64]):
+        out[0] = third(0.1)
+        out[1] = tenth()
+
+    out = np.zeros(2)
+    tk.launch_tiled(k, dim=1, outputs=[out])
+    assert out.tolist() == [0.1 / 3.0, 0.1]
+
+
 helper_now: Any = None
 
 
