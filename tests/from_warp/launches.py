@@ -6,6 +6,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilekit as tk
@@ -42,3 +43,52 @@ def _() -> None:
         patch.setitem(sys.modules, "torch", SimpleNamespace(is_grad_enabled=lambda: True))
         with pytest.raises(NotImplementedError, match=r"pass a.detach\(\), or launch under torch.no_grad\(\)"):
             check_tensors(kernel, ["a"], [view], True)
+
+
+def doubled(a: tk.array1d[float], out: tk.array1d[float]) -> None:
+    tk.tile_store(out, 2.0 * tk.tile_load(a, shape=64))
+
+
+@row("where `launch` leaves the last block without some lanes, all its tiles lack what those would have held")
+def _() -> None:
+    out = np.zeros(64, np.float32)
+    tk.launch(tk.kernel(doubled), dim=3, inputs=[np.ones(64, np.float32)], outputs=[out], block_dim=32)
+    assert out.tolist() == [2.0] * 64
+
+    @tk.kernel
+    def held(out: tk.array1d[float]):
+        tk.tile_store(out, tk.tile(1.0))
+
+    out = np.zeros(64, np.float32)
+    tk.launch(held, dim=3, outputs=[out], block_dim=32)
+    assert out.tolist() == [1.0] * 3 + [0.0] * 61
+
+
+@row("views, products, `tile_reduce` of `tile(x)` in a block that lacks lanes")
+def _() -> None:
+    @tk.kernel
+    def k(out: tk.array1d[float]):
+        tk.tile_store(out, tk.tile(1.0)[0:2])
+
+    with pytest.raises(ValueError, match="the last block of this launch lacks lanes"):
+        tk.launch(k, dim=3, outputs=[np.zeros(4, np.float32)], block_dim=4)
+
+
+@row("a tile offset from `tid()` under `launch`, the same for a whole block as the program knows")
+def _() -> None:
+    def k(a: tk.array1d[float], out: tk.array2d[float]):
+        i, j = tk.tid()
+        t = tk.tile_load(a, shape=4, offset=i * 4)
+        out[i, j] = t[j]
+
+    def halves(a: tk.array1d[float]):
+        i = tk.tid() // 4
+        tk.tile_store(a, tk.tile_load(a, shape=4, offset=i * 4), offset=i * 4)
+
+    a, out = np.arange(8, dtype=np.float32), np.zeros((2, 4), np.float32)
+    with pytest.raises(ValueError, match="offset must be the same for all lanes"):
+        tk.launch(tk.kernel(halves), dim=8, inputs=[a], block_dim=4)
+    with pytest.raises(ValueError, match="offset must be the same for all lanes"):
+        tk.launch(tk.kernel(k), dim=(2, 4), inputs=[a, out], block_dim=8)
+    tk.launch(tk.kernel(k), dim=(2, 4), inputs=[a, out], block_dim=4)
+    assert out.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]

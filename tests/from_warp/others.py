@@ -209,16 +209,6 @@ def _() -> None:
         run(k, 3)
 
 
-@row("`launch` of a tile kernel over points that fill no whole block")
-def _() -> None:
-    @tk.kernel
-    def k(a: tk.array1d[float], out: tk.array1d[float]):
-        tk.tile_store(out, tk.tile_load(a, shape=4))
-
-    with pytest.raises(tk.errors.TilekitError, match="multiple"):
-        tk.launch(k, dim=33, inputs=[A[0]], outputs=[np.zeros(4, np.float32)], block_dim=32)
-
-
 @row("an array that the kernel writes may be read-only, or have elements that share memory")
 def _() -> None:
     @tk.kernel
@@ -260,20 +250,6 @@ def _() -> None:
 
     with pytest.raises(ValueError, match="unpacked into 2 names, but this launch has 1 dimension"):
         tk.launch(k, 4, [np.zeros(4, np.float32)])
-
-
-@row("a tile offset from `tid()` under `launch`, the same for a whole block as the program knows")
-def _() -> None:
-    def k(a: tk.array1d[float], out: tk.array2d[float]):
-        i, j = tk.tid()
-        t = tk.tile_load(a, shape=4, offset=i * 4)
-        out[i, j] = t[j]
-
-    with pytest.raises(ValueError, match="offset must be the same for all lanes"):
-        tk.launch(tk.kernel(k), dim=(2, 4), inputs=[np.zeros(8, np.float32), np.zeros((2, 4), np.float32)], block_dim=4)
-    out = np.zeros((2, 4), np.float32)
-    tk.launch_tiled(tk.kernel(k), dim=2, inputs=[np.arange(8, dtype=np.float32), out], block_dim=4)
-    assert out.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
 @row("slices of arrays in kernels, `tile_load(a[::2], shape=4)`")

@@ -197,13 +197,6 @@ def test_points_in_blocks():
     assert where.tolist() == [0] * 4 + [1] * 4
 
 
-def test_the_last_block_must_be_whole():
-    out = np.zeros(8, np.int32)
-    for device in ("cpu", "interpret"):
-        with pytest.raises(ValueError, match=r"multiple of block_dim=8; dim=\(3, 4\) has 12"):
-            tk.launch(points, dim=(3, 4), inputs=[out, out], block_dim=8, device=device)
-
-
 def test_the_number_of_lanes_is_part_of_the_meaning():
     for lanes in (2, 8, 2):
         (out,) = run(squares_of_lanes, np.zeros(4 + lanes, np.int32), block_dim=lanes)

@@ -46,6 +46,11 @@ point.result(_coordinate_result)
 point.reference(_coordinate_reference)
 
 
+@point.shared
+def _point_shared(axis: int, whole: int) -> bool:
+    return axis < whole
+
+
 @point.lower
 def _point_lower(lane: Any, lanes: int, axis: int) -> Any:
     return coordinate(axis) if lane is None else REGISTRY["lane_coordinate"](lane, axis, lanes)

@@ -169,7 +169,7 @@ def _loop_result(init: tuple[Type, ...], blocks: tuple[Block, ...]) -> tuple[Typ
 @lane_loop.reference
 def _loop_reference(machine: Machine, init: Any, lanes: int, blocks: Any) -> tuple[Any, ...]:
     state, outer = tuple(init), machine.lane
-    for lane in range(lanes):
+    for lane in range(machine.present or lanes):
         machine.lane = lane
         state = blocks[0](np.int32(lane), *state)
     machine.lane = outer
@@ -181,8 +181,14 @@ def _loop_emit(cx: Any, results: Any, init: Any, lanes: int, blocks: tuple[Block
     params: tuple[Value, ...] = blocks[0].params
     cx.carry(results, params[1:], init)
     name = cx.define(params[0])
-    with cx.in_lane(name), cx.braces(f"for (tk::i32 {name} = 0; {name} < {lanes}; ++{name})"):
+    count = cx.hold("tk::i32", present(lanes)) if cx.target.ragged else str(lanes)
+    with cx.in_lane(name), cx.braces(f"for (tk::i32 {name} = 0; {name} < {count}; ++{name})"):
         cx.block(blocks[0], params[1:])
+
+
+def present(lanes: int) -> str:
+    """The code that tells how many lanes the block has."""
+    return f"tk::present(launch, block, {lanes})"
 
 
 @builtin()

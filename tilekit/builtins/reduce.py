@@ -8,6 +8,7 @@ are combined in float32, and the result is rounded once.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -95,8 +96,13 @@ def _greatest(a: Any, b: Any) -> Any:
     return np.where(a != a, b, np.where(b != b, a, ordered))
 
 
-def _reduction(functor: str, combine: Combine) -> Callable[..., Builtin]:
-    """Declare a reduction that ``native/reduce.h`` computes with a functor."""
+def _passed_over(dtype: DType, extreme: Callable[[Any], Any]) -> Any:
+    """What the greatest or least of some elements does not depend on."""
+    return math.nan if dtype.is_float else extreme(np.iinfo(dtype.numpy))
+
+
+def _reduction(functor: str, combine: Combine, neutral: Callable[[DType], Any]) -> Callable[..., Builtin]:
+    """Declare a reduction that ``native/reduce.h`` computes with a functor; ``neutral`` changes no result."""
 
     def declare(signature: Callable[..., Any]) -> Builtin:
         found = builtin(group=GROUP, cooperative=True, along="axis")(signature)
@@ -114,6 +120,10 @@ def _reduction(functor: str, combine: Combine) -> Callable[..., Builtin]:
             values = a.astype(accumulator(types[0].dtype).numpy) if functor == "Sum" else a
             along = None if axis is None else axis % a.ndim
             return in_order(values, along, combine).reshape(types[0].shape)
+
+        @found.neutral
+        def _neutral(a: TileType) -> Any:
+            return neutral(a.dtype)
 
         @found.emit
         def _emit(cx: Any, results: Any, a: Any, axis: Any, keepdims: bool) -> None:
@@ -154,7 +164,7 @@ def _emit_fragment(cx: Any, target: Any, steps: list[int], a: Any, axis: int, wi
     cx.line(f"{call}(team, {target.pointer}, {steps[0]}, {a.pointer}, ({wide}*){memory}, tk::{functor}{{}});")
 
 
-@_reduction("Sum", np.add)
+@_reduction("Sum", np.add, lambda dtype: -0.0 if dtype.is_float else 0)
 def tile_sum(a: Tile, axis: int | None = None, keepdims: bool = False) -> Tile:
     """The sum of a tile's elements.
 
@@ -184,7 +194,7 @@ def tile_sum(a: Tile, axis: int | None = None, keepdims: bool = False) -> Tile:
     """
 
 
-@_reduction("Max", _greatest)
+@_reduction("Max", _greatest, lambda dtype: _passed_over(dtype, lambda info: info.min))
 def tile_max(a: Tile, axis: int | None = None, keepdims: bool = False) -> Tile:
     """The greatest element of a tile. A NaN is passed over where there is a number; +0 is greater than -0.
 
@@ -208,7 +218,7 @@ def tile_max(a: Tile, axis: int | None = None, keepdims: bool = False) -> Tile:
     """
 
 
-@_reduction("Min", _least)
+@_reduction("Min", _least, lambda dtype: _passed_over(dtype, lambda info: info.max))
 def tile_min(a: Tile, axis: int | None = None, keepdims: bool = False) -> Tile:
     """The least element of a tile. A NaN is passed over where there is a number; -0 is less than +0.
 

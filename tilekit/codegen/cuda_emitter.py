@@ -148,7 +148,11 @@ class CudaEmitter(Emitter):
         with self.in_lane(lane), self.braces():
             self.line(f"const tk::i32 {lane} = team.rank();")
             self.alone = True
-            self.block(body, body.params[1:])
+            if self.target.ragged:
+                with self.braces(f"if ({lane} < tk::present(launch, block, {op.attrs['lanes']}))"):
+                    self.block(body, body.params[1:])
+            else:
+                self.block(body, body.params[1:])
             self.alone = False
 
     def block(self, block: Block, targets: Sequence[Value | str]) -> None:

@@ -54,6 +54,10 @@ class Target:
     """The class of each array parameter; on the CPU none is known."""
     no_mathdx: str = "cuBLASDx is not installed"
     """Why cuBLASDx cannot be used; empty where it can."""
+    ragged: bool = False
+    """Whether the last block lacks lanes."""
+    whole: int = 0
+    """Leading coordinates of a point that all lanes of a block share."""
 
     @property
     def is_cpu(self) -> bool:

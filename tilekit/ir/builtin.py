@@ -69,6 +69,8 @@ LEADING: dict[str, tuple[str, ...]] = {
     "ignores": (),
     "warns": ("target",),
     "reference": ("machine", "blocks", "types"),
+    "neutral": (),
+    "shared": ("whole",),
     "adjoint": ("cx", "grad", "value", "result"),
     "lower": ("target", "lane", "lanes"),
     "emit": ("cx", "results", "blocks", "types"),
@@ -333,6 +335,12 @@ class Builtin(Properties):
 
     def reference(self, rule: Rule) -> Rule:
         return self._declare("reference", rule)
+
+    def neutral(self, rule: Rule) -> Rule:
+        return self._declare("neutral", rule)
+
+    def shared(self, rule: Rule) -> Rule:
+        return self._declare("shared", rule)
 
     def adjoint(self, rule: Rule) -> Rule:
         return self._declare("adjoint", rule)

@@ -22,6 +22,8 @@ class Concrete:
 
     type: Type
     data: Any
+    missing: bool = field(default=False, kw_only=True)
+    """Whether it is a tile with elements of lanes that the block lacks."""
 
 
 Datum = Value | Concrete
@@ -54,6 +56,10 @@ class LaunchForm:
     ndim: int | None = None
     """Dimensions of the grid; None where not known, as in a compile without a launch."""
     block_dim: int | None = None
+    ragged: bool = False
+    """Whether the points of ``launch`` leave the last block without some of its lanes."""
+    whole: int = 0
+    """Leading coordinates of a point that all lanes of a block share: the extents after them make whole blocks."""
 
 
 @dataclass

@@ -12,6 +12,7 @@ from tilekit.errors import Location, TilekitError, VerificationError
 from tilekit.ir.builtin import Builtin, set_eager
 from tilekit.ir.context import Concrete
 from tilekit.ir.core import Block, Const, Function, Op, Value, map_operand
+from tilekit.ir.missing import on_present
 from tilekit.ir.types import (
     DType,
     ScalarType,
@@ -36,6 +37,8 @@ class Machine:
     lane: int = 0
     points: bool = False
     """True for ``launch``: ``block`` is the point of one lane, not the coordinates of a block."""
+    present: int | None = None
+    """How many lanes the block has, where it lacks some."""
     write: Callable[[str], object] | None = None
     checks: dict[str, Any] = field(default_factory=dict)
 
@@ -114,8 +117,12 @@ class Eager:
         blocks: tuple[Block, ...] = (),
     ) -> tuple[Concrete, ...]:
         run = tuple(runner(block, {}, self.machine) for block in blocks)
+        missing = False
+        if self.machine.present is not None:
+            operands, missing = on_present(builtin, operands, attrs, types, self.machine.present)
         data = {name: map_operand(operand, data_of) for name, operand in operands.items()}
-        return tuple(map(Concrete, types, evaluate(builtin, data, attrs, types, run, self.machine)))
+        found = evaluate(builtin, data, attrs, types, run, self.machine)
+        return tuple(Concrete(type, value, missing=missing) for type, value in zip(types, found, strict=True))
 
 
 set_eager(Eager())

@@ -78,7 +78,7 @@ def moved(
     partial = find_partial(operands)
     first = next(iter(partial.values()))
     if not builtin.moves:
-        return Partial(result.type, result.data, first.written, first.made_at)
+        return Partial(result.type, result.data, first.written, first.made_at, missing=result.missing)
     masks = {
         name: _mask(operand) if name in builtin.moves else map_operand(operand, data_of)
         for name, operand in operands.items()
@@ -88,7 +88,7 @@ def moved(
     written = np.asarray(builtin.apply("reference", masks, attrs, machine=machine, blocks=(), types=types))
     if written.all():
         return result
-    return Partial(result.type, result.data, written, first.made_at)
+    return Partial(result.type, result.data, written, first.made_at, missing=result.missing)
 
 
 def _mask(operand: Any) -> Any:

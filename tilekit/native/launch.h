@@ -56,6 +56,12 @@ TK_FN i64 coordinate(const Launch& launch, i64 block, int axis)
     for (int d = launch.ndim - 1; d >= axis; --d) rest = divide_grid(rest, launch.dim[d], at);
     return at;
 }
+// How many of its lanes a block of consecutive points has; the last one may lack some.
+TK_FN i32 present(const Launch& launch, i64 block, i32 lanes)
+{
+    const i64 points = launch.dim[0] * launch.dim[1] * launch.dim[2] * launch.dim[3], left = points - block * lanes;
+    return left < lanes ? (i32)left : lanes;
+}
 // All of them, for a grid of ND axes.
 template <int ND> TK_FN void coordinates(const Launch& launch, i64 block, i32 (&at)[ND])
 {

@@ -15,6 +15,7 @@ from tilekit.passes.choose_gemm import serve_products
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.form_lanes import form_lanes
 from tilekit.passes.issue_warnings import issue_warnings
+from tilekit.passes.mask_missing_lanes import mask_missing_lanes
 from tilekit.passes.read_factors_in_place import read_factors_in_place
 from tilekit.passes.uniformity import check_lanes, runs_lanes
 
@@ -30,9 +31,13 @@ def run_pipeline(fn: Function, target: Target, observe: Observer = lambda name, 
     fn = check_initialized(fn)
     lanes = target.block_dim if runs_lanes(fn, target.tiled) else None
     if lanes is not None:
-        check_lanes(fn)
+        check_lanes(fn, target.whole)
+        if target.ragged:
+            fn = mask_missing_lanes(fn, lanes)
+            verify(fn)
+            observe("mask_missing_lanes", fn)
         fn = eliminate_dead_code(fn)
-    fn = form_lanes(fn, lanes)
+    fn = form_lanes(fn, lanes, target.ragged, target.whole)
     verify(fn)
     observe("form_lanes", fn)
     for run in (*PASSES, *(CPU_PASSES if target.is_cpu else ())):

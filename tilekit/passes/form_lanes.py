@@ -24,18 +24,27 @@ from tilekit.passes.lane_group import (
 from tilekit.passes.uniformity import Uniformity, is_cooperative, is_update, writes_tile
 
 
-def form_lanes(fn: Function, lanes: int | None) -> Function:
-    """The function for blocks of so many lanes; None where a block or point has no lanes of its own."""
+def form_lanes(fn: Function, lanes: int | None, ragged: bool = False, whole: int = 0) -> Function:
+    """The function for blocks of so many lanes; None where a block or point has no lanes of its own.
+
+    Args:
+        ragged: Whether a block may lack lanes, though never the first.
+        whole: Leading coordinates of a point that all lanes of a block share.
+    """
     if lanes is None:
         return fn.with_body(rewrite_block(fn.body, {}, None, 1))
-    former = _Former(Uniformity(fn), lanes)
+    former = _Former(Uniformity(fn, whole), lanes, ragged)
     return fn.with_body(_Block(former, Known(), fn.body).run())
 
 
 class _Former:
-    def __init__(self, uniformity: Uniformity, lanes: int) -> None:
+    def __init__(self, uniformity: Uniformity, lanes: int, ragged: bool) -> None:
         self.uniformity = uniformity
         self.lanes = lanes
+        self.ragged = ragged
+
+    def group(self, known: Known) -> LaneGroup:
+        return LaneGroup(known, self.lanes, self.ragged)
 
     def varies(self, value: Value) -> bool:
         return value in self.uniformity.cause
@@ -120,13 +129,13 @@ class _Block:
                 value in used_values(op) for op in self.known.again.values()
             )
 
-        self.out += LaneGroup(self.known, self.former.lanes).build(ops, escapes, self.former.varies)
+        self.out += self.former.group(self.known).build(ops, escapes, self.former.varies)
 
     def _slot(self, item: Any) -> Value:
         """The tile that holds an item in each lane."""
         if isinstance(item, Value) and item in self.known.slots:
             return self.known.slots[item]
-        ops, found = LaneGroup(self.known, self.former.lanes).slot_for(item)
+        ops, found = self.former.group(self.known).slot_for(item)
         self.out += ops
         return found
 
@@ -140,8 +149,9 @@ class _Block:
             name: map_operand(operand, self._slot if name in per_lane else self._renamed)
             for name, operand in op.operands.items()
         }
-        if per_lane and op.builtin.has("lower"):
-            ops, self.known.renamed[op.results[0]] = apply_lower(op, operands, None, self.former.lanes)
+        if (per_lane or op.builtin.lane) and op.builtin.has("lower"):  # a coordinate that is lane 0's for all of them
+            lane = 0 if op.builtin.lane else None
+            ops, self.known.renamed[op.results[0]] = apply_lower(op, operands, lane, self.former.lanes)
             self.out += ops
         elif op.builtin.carries:
             self._region(op)

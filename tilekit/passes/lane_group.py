@@ -71,11 +71,14 @@ class Known:
 class LaneGroup:
     """Builds one loop over the lanes."""
 
-    def __init__(self, known: Known, lanes: int) -> None:
+    def __init__(self, known: Known, lanes: int, ragged: bool) -> None:
         self.known = known
         self.lanes = lanes
+        self.ragged = ragged
+        """Whether some lanes may be missing: their threads then learn from lane 0 what is the same for all."""
         self.lane = Value(INDEX, "lane")
         self.before: list[Op] = []
+        self.after: list[Op] = []
         self.body: list[Op] = []
         self.swap: dict[Value, Any] = {}
         self.carried: list[tuple[Any, Value, Any, Value]] = []
@@ -106,7 +109,7 @@ class LaneGroup:
         block = Block(params, tuple(self.body), yields)
         location = first.location if first is not None else None
         loop = make_op(lane_loop, {"init": inits}, {"lanes": self.lanes}, results, (block,), location)
-        return [*self.before, loop]
+        return [*self.before, loop, *self.after]
 
     def _provide(self, value: Value) -> None:
         """Make a value from outside readable in the loop."""
@@ -153,6 +156,12 @@ class LaneGroup:
             self.known.slots[result] = self.store(value, number_in_lanes(result, op))
             return
         after = Value(result.type, result.hint)
+        if self.ragged:
+            type = number_in_lanes(result, op)
+            operands: dict[str, Any] = {"t": self.store(value, type), "lane": Const(INDEX, 0)}
+            self.after.append(make_op(lane_get, operands, {"weak": type.weak}, (after,)))
+            self.known.renamed[result] = after
+            return
         start = self._nothing(result.type)
         self.carried.append((start, Value(result.type), value, after))
         self.known.renamed[result] = after

@@ -57,7 +57,9 @@ class Uniformity:
     A scalar, an array element's place (``a[i]``) or a view may differ; the elements of tiles are shared by all lanes.
     """
 
-    def __init__(self, fn: Function) -> None:
+    def __init__(self, fn: Function, whole: int = 0) -> None:
+        """``whole``: leading coordinates of a point that all lanes of a block share."""
+        self.whole = whole
         self.cause: dict[Value, Op] = {}
         self.divergent: dict[Op, Op] = {}
         """Region ops whose condition or trip count differs between lanes."""
@@ -80,9 +82,13 @@ class Uniformity:
             if op.builtin.carries:
                 self._region(op)
             elif not op.builtin.cooperative:
-                source = op.builtin.lane or op.builtin.atomics  # each lane gets another old value
+                source = self._differs(op) or op.builtin.atomics  # each lane gets another old value
                 cause = op if source else self.of(op.inputs())
                 self._mark((r for r in op.results if op.builtin.view or not isinstance(r.type, TileType)), cause)
+
+    def _differs(self, op: Op) -> bool:
+        own = op.builtin
+        return own.lane and not (own.has("shared") and own.apply("shared", {}, op.attrs, whole=self.whole))
 
     def _region(self, op: Op) -> None:
         conditions = [operand for name, operand in op.operands.items() if name != "init"]
@@ -141,14 +147,14 @@ def updated_operand(op: Op) -> Value:
     return next(leaves(op.operands[op.builtin.reuses[0]]))
 
 
-def check_lanes(fn: Function) -> None:
-    """Refuse what lanes cannot do together.
+def check_lanes(fn: Function, whole: int = 0) -> None:
+    """Refuse what lanes cannot do together; the first ``whole`` coordinates of a point are the same for a block.
 
     Raises:
         KernelValueError: an op of all lanes under a condition that differs between them, or with an operand that
             does; a tile chosen by such a condition.
     """
-    found = Uniformity(fn)
+    found = Uniformity(fn, whole)
     _check_block(fn.body, found, None)
 
 
@@ -162,10 +168,10 @@ def _check_block(block: Block, found: Uniformity, under: Op | None) -> None:
                 cause = found.of([operand]) if name not in op.builtin.per_lane else None
                 if cause is not None:
                     raise _different_operand(op, name, cause)
+        for inner in op.blocks:  # what stands in it says more than what it yields
+            _check_block(inner, found, op if op in found.divergent else under)
         if op in found.divergent:
             _check_choice(op, found.divergent[op])
-        for inner in op.blocks:
-            _check_block(inner, found, op if op in found.divergent else under)
 
 
 def _check_own_blocks(op: Op, found: Uniformity) -> None:
@@ -183,7 +189,7 @@ def _line(op: Op) -> str:
     return f" at line {op.location.line}" + (f" ({text})" if text else "")
 
 
-def _name(op: Op) -> str:
+def written(op: Op) -> str:
     """An op as its user wrote it: by its name, or where another one stands in the source, as that reads."""
     place = op.location
     text = place.source_line()[place.column : place.end_column] if place is not None else ""
@@ -195,18 +201,29 @@ def _what(op: Op) -> str:
 
 
 def _under_condition(op: Op, under: Op, cause: Op) -> KernelValueError:
+    advice = f"move it out, or make the {_what(under)} the same for all lanes"
+    if "start" in under.operands:
+        advice = (
+            "let the index before the lane is added run, as in `for first in range(0, n, tk.block_dim()):`, and inside "
+            "it let a lane whose own index is not below the end give what changes nothing, such as 0"
+        )
     return KernelValueError(
-        f"{_name(op)}: all lanes of the block take part, but it stands in the {_what(under)}{_line(under)}, "
-        f"which differs between lanes because of the value{_line(cause)}; move it out, or make the {_what(under)} the "
-        "same for all lanes",
+        f"{written(op)}: all lanes of the block take part, but it stands in the {_what(under)}{_line(under)}, "
+        f"which differs between lanes because of the value{_line(cause)}; {advice}",
         op.location,
     )
 
 
 def _different_operand(op: Op, name: str, cause: Op) -> KernelValueError:
+    advice = "use tk.tile(x) to make a tile of one value a lane"
+    if cause.builtin.has("shared"):
+        advice = (
+            "all lanes share it where the extents after it in dim make whole blocks: let their product be a multiple "
+            "of block_dim, or use tk.launch_tiled"
+        )
     return KernelValueError(
-        f"{_name(op)}: {name} must be the same for all lanes of the block, but it depends on the value"
-        f"{_line(cause)}; use tk.tile(x) to make a tile of one value a lane",
+        f"{written(op)}: {name} must be the same for all lanes of the block, but it depends on the value"
+        f"{_line(cause)}; {advice}",
         op.location,
     )
 

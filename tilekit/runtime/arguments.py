@@ -14,6 +14,7 @@ import numpy as np
 from tilekit.errors import KernelTypeError, KernelValueError, TilekitError, counted, shown
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.annotations import MAX_NDIM, ArrayAnnotation
+from tilekit.ir.context import LaunchForm
 from tilekit.ir.interpret import to_memory
 from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, dtype_named, find_dtype, outside, to_numpy_scalar
@@ -263,19 +264,12 @@ def types_of(kernel: Kernel, entries: Sequence[Entry]) -> dict[str, ArrayType | 
     return types
 
 
-def whole_blocks(kernel: str, grid: tuple[int, ...], points: int, block_dim: int) -> int:
-    """How many blocks the points of a launch make.
+class ByBlockDim(dict[Any, Any]):
+    """The compiled forms of a kernel that observes lanes, or that runs on a GPU, by what it knows of its blocks."""
 
-    Raises:
-        KernelValueError: the last block would not be whole.
-    """
-    if points % block_dim:
-        raise KernelValueError(
-            f"kernel {kernel!r} has tile operations, so the number of points must be a multiple of "
-            f"block_dim={block_dim}; dim={grid} has {points}; tk.launch_tiled runs a block for each point instead"
-        )
-    return points // block_dim
+    in_blocks = False
+    """Whether that is more than the lanes of one: blocks are made of the points of ``launch``."""
 
-
-class ByBlockDim(dict[int, Any]):
-    """The compiled forms of a kernel that observes lanes, by lanes of a block."""
+    def key(self, form: LaunchForm) -> Any:
+        """What a form is kept under."""
+        return (form.block_dim, form.ragged, form.whole) if self.in_blocks else form.block_dim or 1

@@ -29,7 +29,6 @@ from tilekit.passes import Observer, run_pipeline
 from tilekit.passes.activity import written_positions
 from tilekit.passes.uniformity import runs_lanes
 from tilekit.runtime import cache, faults
-from tilekit.runtime.arguments import whole_blocks
 from tilekit.runtime.dump import Dump
 from tilekit.runtime.hindrances import hindrance
 from tilekit.runtime.keys import DIGITS, key_of
@@ -179,7 +178,7 @@ class CpuKernel:
 
     def run(self, values: Sequence[Any], grid: tuple[int, ...], blocks: int) -> None:
         """Run ``blocks`` blocks over ``grid``; ``values`` are pointers, shapes, strides and numbers in order."""
-        blocks = self._blocks(grid, blocks)
+        blocks = self._blocks(blocks)
         if blocks == 0:
             return
         if self._prints:
@@ -190,12 +189,12 @@ class CpuKernel:
         else:
             self._run(self._packed(grid, 0, values), blocks, grid, faults.current(), _arena, self._pace)
 
-    def _blocks(self, grid: tuple[int, ...], points: int) -> int:
-        return whole_blocks(self.generated.function.name, grid, points, self.block_dim) if self._gathers else points
+    def _blocks(self, points: int) -> int:
+        return -(-points // self.block_dim) if self._gathers else points
 
     def again(self, like: Like) -> Again:
         """Launches that differ in addresses and numbers."""
-        grid, blocks = like.grid, self._blocks(like.grid, like.points)
+        grid, blocks = like.grid, self._blocks(like.points)
         known: tuple[Sequence[int], bytes] = (), b""
         pace = Pace()
 
@@ -300,7 +299,8 @@ def compile_library(generated: Generated, options: Mapping[str, Any]) -> Path:
 def cpu_target(form: LaunchForm) -> Target:
     """The CPU under the options in force."""
     options = (config.index_checks, config.checked, config.line_directives)
-    return Target("cpu", "", form.block_dim or 1, form.tiled, form.ndim or 1, *options)
+    launch = (form.block_dim or 1, form.tiled, form.ndim or 1)
+    return Target("cpu", "", *launch, *options, ragged=form.ragged, whole=form.whole)
 
 
 def compile_cpu(function: Function, target: Target, options: Mapping[str, Any]) -> CpuKernel:

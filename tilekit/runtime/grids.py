@@ -7,6 +7,7 @@ import operator
 from typing import Any
 
 from tilekit.errors import KernelTypeError, KernelValueError, shown
+from tilekit.ir.context import LaunchForm
 
 MAX_NDIM = 4
 MAX_POINTS = 2**31 - 1
@@ -34,6 +35,22 @@ def dims_of(dim: Any) -> tuple[int, ...]:
     if max(*found, math.prod(found)) > MAX_POINTS:
         raise KernelValueError(f"dim={shown(dim)} has more than {MAX_POINTS} points, which tid() cannot number")
     return found
+
+
+def form_of(tiled: bool, grid: tuple[int, ...], block_dim: int) -> LaunchForm:
+    """What a kernel's code may depend on about a launch.
+
+    Example:
+        >>> form_of(False, (3, 64), 32)
+        LaunchForm(tiled=False, ndim=2, block_dim=32, ragged=False, whole=1)
+    """
+    if tiled:
+        return LaunchForm(True, len(grid), block_dim)
+    whole, inside = len(grid), 1
+    while whole and inside % block_dim:
+        whole -= 1
+        inside *= grid[whole]
+    return LaunchForm(False, len(grid), block_dim, math.prod(grid) % block_dim != 0, whole)
 
 
 def block_dim_of(block_dim: Any) -> int:

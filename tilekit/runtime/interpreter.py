@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import math
+import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,7 +29,6 @@ from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, to_numpy_sc
 from tilekit.passes import run_pipeline
 from tilekit.passes.activity import written_positions
 from tilekit.passes.uniformity import Uniformity, runs_lanes
-from tilekit.runtime.arguments import whole_blocks
 from tilekit.runtime.toolchain import absence, find_toolchain
 from tilekit.runtime.turns import Member, Turns
 
@@ -71,16 +70,19 @@ def compile_eager(
 ) -> InterpretedKernel:
     """Trace a kernel, which finds all compile-time errors, and make its eager form."""
     joins = Joins()
-    target = Target("cpu", "", form.block_dim or 1, form.tiled, form.ndim or 1, index_checks=True, checked=True)
+    launch = (form.block_dim or 1, form.tiled, form.ndim or 1)
+    checks = (True, True)
+    target = Target("cpu", "", *launch, *checks, ragged=form.ragged, whole=form.whole)
     with undebugged(), recording(joins):
         function = kernel.trace(types, form)
         run_pipeline(function, target)
-    return InterpretedKernel(kernel, function, types, form, Forms(joins, _apart(function), kernel.max_unroll))
+    forms = Forms(joins, _apart(function, form.whole), kernel.max_unroll)
+    return InterpretedKernel(kernel, function, types, form, forms)
 
 
-def _apart(function: Function) -> frozenset[Place]:
+def _apart(function: Function, whole: int) -> frozenset[Place]:
     """Where the lanes of a block may take different ways."""
-    places = (op.location for op in Uniformity(function).divergent)
+    places = (op.location for op in Uniformity(function, whole).divergent)
     return frozenset((place.file, place.line, place.column) for place in places if place is not None)
 
 
@@ -126,10 +128,10 @@ class InterpretedKernel:
         if not runs_lanes(self.function, self.form.tiled):
             yield from ([Machine(block, grid, lanes, points=points)] for block in np.ndindex(*grid))
         elif points:
-            count = whole_blocks(self.function.name, grid, math.prod(grid), lanes)
-            found = iter(np.ndindex(*grid))
-            for _ in range(count):
-                yield [Machine(next(found), grid, lanes, lane, points=True) for lane in range(lanes)]
+            found = np.ndindex(*grid)
+            while members := list(itertools.islice(found, lanes)):
+                present = len(members) if len(members) < lanes else None
+                yield [Machine(point, grid, lanes, lane, True, present) for lane, point in enumerate(members)]
         else:
             for block in np.ndindex(*grid):
                 yield [Machine(block, grid, lanes, lane) for lane in range(lanes)]

@@ -25,7 +25,7 @@ from tilekit.runtime.arguments import (
 from tilekit.runtime.array_view import alignment_class
 from tilekit.runtime.arrays import library_of
 from tilekit.runtime.gradients import check_tensors, record
-from tilekit.runtime.grids import block_dim_of, dims_of
+from tilekit.runtime.grids import block_dim_of, dims_of, form_of
 from tilekit.runtime.launch_options import options_now
 from tilekit.runtime.placement import name_of, place
 from tilekit.runtime.warm import Attempt, Outcome, Reading, attempt_for, launch_again, plain_dim, remember
@@ -82,11 +82,12 @@ def _run_anew(
     classes = tuple([alignment_class(view) for view in views]) if on_cuda else None
     options, captures = options_now(), kernel.capture_key()
     key = (entries, len(grid), tiled, where, options.number, classes, captures)
-    compiled = _form_of(kernel, key, block_dim)
+    form = form_of(tiled, grid, block_dim)
+    compiled = _form_of(kernel, key, form)
     if compiled is None:
         from tilekit.runtime.specialise import compile_for  # compilers and passes, which a warm launch never needs
 
-        compiled = compile_for(kernel, key, LaunchForm(tiled, len(grid), block_dim), options.values)
+        compiled = compile_for(kernel, key, form, options.values)
     if len(inputs):  # outputs have been checked
         check_written(kernel, entries, compiled.written, views)
     if on_cuda:
@@ -102,14 +103,14 @@ def _run_anew(
     if taped and library_of:
         record(kernel, [*inputs, *outputs])
     if reading is not None and points and reading[0][:2] == (captures, options.with_device):
-        remember(kernel, reading, key, compiled, values, grid, points)
+        remember(kernel, reading, key, form, compiled, values, grid, points)
 
 
-def _form_of(kernel: Kernel, key: Any, block_dim: int) -> Any:
+def _form_of(kernel: Kernel, key: Any, form: LaunchForm) -> Any:
     """The compiled form that is kept under a key and valid now, or None."""
     found = kernel.cache.get(key)
     if type(found) is ByBlockDim:
-        found = found.get(block_dim)
+        found = found.get(found.key(form))
     return found.current() if type(found) is GuardedForms else found
 
 
@@ -264,8 +265,8 @@ def launch(
 
     Args:
         kernel: The kernel.
-        dim: The points: an int, or 1 to 4 of them. With tile operations their number must be a multiple of
-            ``block_dim``.
+        dim: The points: an int, or 1 to 4 of them. Where they leave the last block without some lanes, those have no
+            part in ``tk.tile(x)``.
         inputs: Arguments in order; arrays of any supported library, numbers, or None for an array.
         outputs: The arguments after ``inputs``; arrays that the kernel writes.
         adj_inputs, adj_outputs: For gradients, which come with a later release.

@@ -27,6 +27,7 @@ from tilekit.runtime.cpu import Generated, compile_library, cpu_target, generate
 from tilekit.runtime.cuda import build, generate as cuda
 from tilekit.runtime.cuda.elf import Resources, read_resources
 from tilekit.runtime.cuda.nvrtc import Cubin
+from tilekit.runtime.grids import form_of
 from tilekit.runtime.spec import assumption, dense_class
 
 Types = Mapping[str, ArrayType | ScalarType | None]
@@ -258,7 +259,8 @@ def compile_kernel(
     """
     if device not in ("cpu", "cuda"):
         raise CompileError(f"kernels are compiled for the devices 'cpu' and 'cuda', not for {device!r}")
-    form, function = _trace(kernel, types, LaunchForm(tiled, ndim, block_dim))
+    form = LaunchForm(tiled, ndim, block_dim) if grid is None else form_of(tiled, grid, block_dim)
+    form, function = _trace(kernel, types, form)
     stages: dict[str, str] = {}
     assumptions: tuple[str, ...] = ()
 

@@ -17,8 +17,9 @@ from tilekit.ir.interpret import Machine, interpret
 from tilekit.ir.types import ArrayType, DType, ScalarType, as_dtype, to_numpy_scalar
 from tilekit.ir.verify import verify
 from tilekit.passes.form_lanes import form_lanes
+from tilekit.passes.mask_missing_lanes import mask_missing_lanes
 from tilekit.passes.uniformity import check_lanes, runs_lanes
-from tilekit.runtime.arguments import whole_blocks
+from tilekit.runtime.grids import form_of
 
 
 def run_reference(
@@ -48,7 +49,7 @@ def run_reference(
         array([2., 2., 1.], dtype=float32)
     """
     grid = dim if isinstance(dim, tuple) else (dim,)
-    form = LaunchForm(tiled, len(grid), block_dim)
+    form = form_of(tiled, grid, block_dim)
     names = kernel.parameters if isinstance(kernel, Kernel) else kernel.params
     given = dict(arguments) if isinstance(arguments, Mapping) else dict(zip(names, arguments, strict=True))
     function = kernel.trace(argument_types(kernel, given), form) if isinstance(kernel, Kernel) else kernel
@@ -61,13 +62,14 @@ def run_function(
 ) -> None:
     """Run every block of a launch of a traced function; ``data`` are NumPy arrays and scalars by name."""
     lanes = block_dim if runs_lanes(function, tiled) else None
-    run_blocks(_lowered(function, lanes), data, grid, block_dim, tiled, lanes)
+    run_blocks(_lowered(function, lanes, form_of(tiled, grid, block_dim)), data, grid, block_dim, tiled, lanes)
 
 
-def _lowered(function: Function, lanes: int | None) -> Function:
+def _lowered(function: Function, lanes: int | None, form: LaunchForm) -> Function:
     if lanes is not None:
-        check_lanes(function)
-    lowered = form_lanes(function, lanes)
+        check_lanes(function, form.whole)
+        function = mask_missing_lanes(function, lanes) if form.ragged else function
+    lowered = form_lanes(function, lanes, form.ragged, form.whole)
     verify(lowered)
     return lowered
 
@@ -82,11 +84,12 @@ def run_blocks(
 ) -> None:
     """Run every block of a function without lanes of its own, as ``form_lanes`` leaves it."""
     if tiled or lanes is None:
-        blocks = np.ndindex(*grid)
-    else:
-        blocks = np.ndindex(whole_blocks(lowered.name, grid, math.prod(grid), lanes))
-    for block in blocks:
-        interpret(lowered, data, Machine(block, grid, block_dim, points=not tiled))
+        for block in np.ndindex(*grid):
+            interpret(lowered, data, Machine(block, grid, block_dim, points=not tiled))
+        return
+    for start in range(0, math.prod(grid), lanes):
+        present = min(math.prod(grid) - start, lanes)
+        interpret(lowered, data, Machine((start // lanes,), grid, block_dim, points=True, present=present))
 
 
 def argument_types(kernel: Kernel, given: Mapping[str, Any]) -> dict[str, ArrayType | ScalarType | None]:

@@ -12,7 +12,7 @@ from tilekit.frontend.reads import recording
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.ir.types import ArrayType, ScalarType
-from tilekit.passes.uniformity import observes_lanes
+from tilekit.passes.uniformity import observes_lanes, runs_lanes
 from tilekit.runtime.arguments import ByBlockDim, types_of
 from tilekit.runtime.array_view import AlignmentClass, array_class
 from tilekit.runtime.cpu import compile_cpu, cpu_target
@@ -34,7 +34,7 @@ def compile_for(kernel: Kernel, key: Any, form: LaunchForm, options: Mapping[str
     on_cuda = device.startswith("cuda")
     with kernel.lock, config.scoped(**options):
         known = kernel.cache.get(key)
-        known = known.get(form.block_dim or 1) if isinstance(known, ByBlockDim) else known
+        known = known.get(known.key(form)) if isinstance(known, ByBlockDim) else known
         found = known.current() if isinstance(known, GuardedForms) else known
         if found is None:
             types, reads = types_of(kernel, entries), kernel.recorder()
@@ -49,16 +49,17 @@ def compile_for(kernel: Kernel, key: Any, form: LaunchForm, options: Mapping[str
             # Where a captured value has changed meanwhile, nobody knows which one was traced.
             if kernel.capture_key() == captures and guards.hold():
                 kernel.guarded(guards)
-                by_lanes = on_cuda or observes_lanes(function, form.tiled)  # on a GPU it is the number of threads
-                _keep(kernel.cache, key, form.block_dim if by_lanes else None, guards, found)
+                kept = kernel.cache
+                if on_cuda or observes_lanes(function, form.tiled):  # on a GPU it is the number of threads
+                    kept = kept.setdefault(key, ByBlockDim())
+                    kept.in_blocks |= not form.tiled and runs_lanes(function, form.tiled)
+                    key = kept.key(form)
+                _keep(kept, key, guards, found)
         return found
 
 
-def _keep(cache: dict[Any, Any], key: Any, block_dim: int | None, guards: Guards, form: Any) -> None:
-    """Let the next launch with this key find the form, for this ``block_dim`` only where that is given."""
-    if block_dim is not None:
-        cache = cache.setdefault(key, ByBlockDim())
-        key = block_dim
+def _keep(cache: dict[Any, Any], key: Any, guards: Guards, form: Any) -> None:
+    """Let the next launch with this key find the form."""
     if guards.found:
         forms = cache.setdefault(key, GuardedForms())
         forms.forms = ((guards, form), *forms.forms)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from tilekit.errors import KernelTypeError
 from tilekit.frontend.guards import GuardedForms
 from tilekit.frontend.kernel import Kernel
+from tilekit.ir.context import LaunchForm
 from tilekit.ir.float_state import is_ieee
 from tilekit.ir.types import DType, find_dtype
 from tilekit.runtime.arguments import ByBlockDim, number_of, parameters_of
@@ -231,6 +232,7 @@ def remember(
     kernel: Kernel,
     reading: Reading,
     form: Any,
+    launch: LaunchForm,
     compiled: Any,
     values: list[Any],
     grid: tuple[int, ...],
@@ -239,7 +241,7 @@ def remember(
     """Keep a launch that went well the long way; from the second time on, as programs may have many that differ.
 
     Args:
-        form: The key of its specialisation.
+        form, launch: The key of its specialisation, and what its code may depend on about the launch.
         compiled: What ran.
         values: What was packed.
         grid, points: What it ran over.
@@ -265,7 +267,7 @@ def remember(
         return
     forms = kernel.cache.get(form)
     if isinstance(forms, ByBlockDim):
-        forms = forms.get(compiled.block_dim)
+        forms = forms.get(forms.key(launch))
     if forms is compiled or isinstance(forms, GuardedForms):
         arrays = list(kinds)
         written = [arrays[position] for position in compiled.written]

@@ -27,7 +27,8 @@ def cuda_target(form: LaunchForm, arch: str, arrays: Mapping[str, ArrayClass]) -
     """
     options = (config.checked, config.checked, config.line_directives)
     fixed = ("cuda", arch, form.block_dim or 1, form.tiled, form.ndim or 1)
-    return Target(*fixed, *options, arrays=arrays, no_mathdx=providers.why_missing())
+    missing = providers.why_missing()
+    return Target(*fixed, *options, arrays=arrays, no_mathdx=missing, ragged=form.ragged, whole=form.whole)
 
 
 OF_PRODUCTS = ("gemm", "require_gemm", "enable_mathdx_gemm")

@@ -15,7 +15,6 @@ from tilekit.codegen.target import Target
 from tilekit.errors import DeviceError, KernelTypeError
 from tilekit.ir.program import point_blocks
 from tilekit.passes.activity import written_positions
-from tilekit.runtime.arguments import whole_blocks
 from tilekit.runtime.array_view import ArrayView
 from tilekit.runtime.cpu import LAUNCH, format_of
 from tilekit.runtime.cuda import failures
@@ -112,7 +111,7 @@ class CudaKernel:
         """
         if self.device.reporting:
             report_earlier(self.device)
-        blocks = self._blocks(grid, points)
+        blocks = self._blocks(points)
         if not blocks:
             return
         if stream is None:
@@ -124,9 +123,9 @@ class CudaKernel:
         else:
             self._submit(values, grid, blocks, chosen)
 
-    def _blocks(self, grid: tuple[int, ...], points: int) -> int:
+    def _blocks(self, points: int) -> int:
         if self._gathers:
-            return whole_blocks(self.name, grid, points, self.block_dim)
+            return -(-points // self.block_dim)
         return point_blocks(points, self._threads, self.generated.together) if self._single else points
 
     def again(self, like: Like) -> Again | None:
@@ -137,7 +136,7 @@ class CudaKernel:
             return None
         current = current_of(libraries)
         if not self._watched:
-            fill = partial(self._fill, like.values, like.grid, self._blocks(like.grid, like.points), 0)
+            fill = partial(self._fill, like.values, like.grid, self._blocks(like.points), 0)
             return prepare(self, fill, like, current)
 
         def launch(pointers: Sequence[int], numbers: Sequence[Any], stream: Any) -> bool:

@@ -1,0 +1,118 @@
+"""For blocks that lack lanes: tiles with one element a lane are reduced and stored without those of missing lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilekit.builtins.missing_lanes import clip_missing, fill_missing
+from tilekit.errors import KernelValueError
+from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, make_op, map_operand
+from tilekit.ir.missing import Role, neutral_of, role_of
+from tilekit.ir.types import ScalarType, TileType
+from tilekit.passes.uniformity import carried_pairs, written
+
+
+def mask_missing_lanes(fn: Function, lanes: int) -> Function:
+    """The function for a launch whose points leave the last block without some lanes.
+
+    Raises:
+        KernelValueError: it does something with one element a lane that has no meaning without some of them.
+    """
+    partial = _partial_tiles(fn)
+    return fn.with_body(_masked(fn.body, partial, lanes, {})) if partial else fn
+
+
+def _partial_tiles(fn: Function) -> set[Value]:
+    """The tiles that have elements of missing lanes."""
+    found: set[Value] = set()
+    size = -1
+    while size != len(found):
+        size = len(found)
+        _mark(fn.body, found)
+    return found
+
+
+def _mark(block: Block, found: set[Value]) -> None:
+    for op in block.ops:
+        if op.builtin.carries:
+            for result, bound in carried_pairs(op):
+                if any(value in found for value in bound if isinstance(value, Value)):
+                    found.update((result, *(value for value in bound if _is_param(value, op))))
+            for inner in op.blocks:
+                _mark(inner, found)
+            continue
+        role = role_of(op.builtin)
+        reaches = any(value in found for value in op.inputs())
+        if role is Role.GATHERS or (reaches and role in (Role.MAPS, Role.STORES, Role.OWN)):
+            found.update(result for result in op.results if isinstance(result.type, TileType))
+
+
+def _is_param(value: Any, op: Op) -> bool:
+    return any(value in block.params for block in op.blocks)
+
+
+def _masked(block: Block, partial: set[Value], lanes: int, swap: dict[Value, Any]) -> Block:
+    ops: list[Op] = []
+
+    def swapped(item: Any) -> Any:
+        return swap.get(item, item)
+
+    for op in block.ops:
+        operands = {name: map_operand(operand, swapped) for name, operand in op.operands.items()}
+        if op.builtin.carries:
+            op = op.with_(operands=operands, blocks=tuple(_masked(b, partial, lanes, swap) for b in op.blocks))
+        else:
+            op = op.with_(operands=operands)
+            _check(op, partial, lanes)
+            op = _without_missing(op, partial, lanes, ops.append)
+        ops.append(op)
+        if role_of(op.builtin) is Role.GATHERS:
+            (made,) = op.results
+            ops.append(_fill(made, None, lanes, op))
+            (swap[made],) = ops[-1].results
+            partial.update(ops[-1].results)
+    return Block(block.params, tuple(ops), tuple(map(swapped, block.results)))
+
+
+def _check(op: Op, partial: set[Value], lanes: int) -> None:
+    """Refuse what has no meaning where lanes are missing."""
+    role = role_of(op.builtin)
+    number = role is Role.LOOKS and isinstance(op.results[0].type, TileType) and not op.results[0].type.shape
+    if role not in (Role.LOOKS, Role.OTHER) or number or partial.isdisjoint(op.inputs()):
+        return
+    raise KernelValueError(
+        f"{written(op)}: the tile has one element a lane, and the last block of this launch lacks lanes; such a "
+        "tile can be computed with, reduced by tile_sum, tile_max and tile_min, stored, and read element by element; "
+        f"for anything else let the number of points be a multiple of block_dim={lanes}, or use tk.launch_tiled",
+        op.location,
+    )
+
+
+def _without_missing(op: Op, partial: set[Value], lanes: int, add: Callable[[Op], None]) -> Op:
+    """The op on what is there; what it needs for that is added before it."""
+    role = role_of(op.builtin)
+    operands = dict(op.operands)
+    if partial.isdisjoint(op.inputs()):
+        return op
+    if role is Role.REDUCES:
+        for name, tile in op.operands.items():
+            if isinstance(tile, Value) and tile in partial:
+                assert isinstance(tile.type, TileType)
+                number = neutral_of(op.builtin, tile.type, op.attrs)
+                made = _fill(tile, Const(ScalarType(tile.type.dtype), number), lanes, op)
+                add(made)
+                (operands[name],) = made.results
+    elif role is Role.STORES:
+        for name in {*op.builtin.writes, *op.builtin.atomics}:
+            (array,) = leaves(op.operands[name])
+            clipped = Value(array.type)
+            given = {"a": array, "offset": op.operands["offset"]}
+            add(make_op(clip_missing, given, {"lanes": lanes}, (clipped,), (), op.location))
+            operands[name] = clipped
+    return op.with_(operands=operands)
+
+
+def _fill(tile: Value, fill: Const | None, lanes: int, op: Op) -> Op:
+    made = Value(tile.type, tile.hint)
+    return make_op(fill_missing, {"t": tile, "fill": fill}, {"lanes": lanes}, (made,), (), op.location)
