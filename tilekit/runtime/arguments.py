@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import sys
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
@@ -32,10 +34,12 @@ Entry = None | str | tuple[str, int]
 class Parameter:
     """One parameter of a kernel, with what it expects looked up beforehand."""
 
-    __slots__ = ("annotation", "dtype", "entry", "is_array", "name", "ndim")
+    __slots__ = ("annotation", "default", "dtype", "entry", "is_array", "name", "ndim")
 
-    def __init__(self, name: str, annotation: Any) -> None:
+    def __init__(self, name: str, annotation: Any, default: Any) -> None:
         self.name = name
+        self.default = default
+        """What a launch that leaves it out passes; ``inspect.Parameter.empty`` where it must not."""
         self.annotation = annotation
         self.is_array = isinstance(annotation, ArrayAnnotation)
         self.dtype: DType | None = annotation if isinstance(annotation, DType) else None
@@ -49,8 +53,24 @@ class Parameter:
 def parameters_of(kernel: Kernel) -> list[Parameter]:
     found: list[Parameter] | None = kernel.launch_plan
     if found is None:
-        found = kernel.launch_plan = [Parameter(*item) for item in kernel.parameters.items()]
+        signature = inspect.signature(kernel.function).parameters
+        found = [Parameter(name, stated, signature[name].default) for name, stated in kernel.parameters.items()]
+        kernel.launch_plan = found
     return found
+
+
+def with_defaults(kernel: Kernel, given: Sequence[Any]) -> list[Any]:
+    """Arguments in order, and the defaults of the parameters after them, as far as these have one.
+
+    Example:
+        >>> import tilekit as tk
+        >>> @tk.kernel
+        ... def scale(a: tk.array1d[float], factor: float = 2.0): ...
+        >>> with_defaults(scale, ["an array"])
+        ['an array', 2.0]
+    """
+    left = (parameter.default for parameter in parameters_of(kernel)[len(given) :])
+    return [*given, *itertools.takewhile(lambda value: value is not inspect.Parameter.empty, left)]
 
 
 Bound = tuple[tuple[Entry, ...], list[Any], str | None, list[ArrayView]]
@@ -111,7 +131,7 @@ def _no_list(kernel: Kernel, name: str, given: Any) -> KernelTypeError:
 
 
 def _given(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
-    """All arguments, as many as the kernel has parameters."""
+    """All arguments, as many as the kernel has parameters: defaults stand for those that are left out."""
     both = ("inputs", inputs), ("outputs", outputs)
     given: list[Any] = []
     for name, entries in both:
@@ -123,8 +143,11 @@ def _given(kernel: Kernel, inputs: Sequence[Any], outputs: Sequence[Any]) -> lis
     for name, entries in both:
         if isinstance(entries, _WITHOUT_ORDER) or (_is_array(entries) and len(given) != len(kernel.parameters)):
             raise _no_list(kernel, name, entries)
+    count = len(given)
+    if count < len(kernel.parameters):
+        given = with_defaults(kernel, given)
     if len(given) != len(kernel.parameters):
-        raise wrong_count(kernel, len(given))
+        raise wrong_count(kernel, count)
     return given
 
 
@@ -142,7 +165,9 @@ def _generic(parameter: Parameter, view: ArrayView) -> Entry:
 def wrong_count(kernel: Kernel, given: int) -> KernelTypeError:
     """What is wrong with as many arguments as a kernel does not take."""
     takes, names = counted(len(kernel.parameters), "argument"), ", ".join(kernel.parameters)
-    return KernelTypeError(f"kernel {kernel.key!r} takes {takes} ({names}), got {given}")
+    least = sum(parameter.default is inspect.Parameter.empty for parameter in parameters_of(kernel))
+    from_on = f"{least} to " if least < len(kernel.parameters) else ""
+    return KernelTypeError(f"kernel {kernel.key!r} takes {from_on}{takes} ({names}), got {given}")
 
 
 def misfit(annotation: ArrayAnnotation, view: ArrayView) -> KernelTypeError:

@@ -91,7 +91,8 @@ def record(kernel: Kernel, arguments: Sequence[Any]) -> None:
     tape = active_tape()
     if tape is None:
         return
-    kept = {name: value for name, value in zip(kernel.parameters, arguments, strict=True) if _may_want_one(value)}
+    given = zip(kernel.parameters, arguments, strict=False)  # some may be left to their defaults
+    kept = {name: value for name, value in given if _may_want_one(value)}
     if not kept:
         return
     code, place = kernel.function.__code__, calling_place()

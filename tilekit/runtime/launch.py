@@ -20,6 +20,7 @@ from tilekit.runtime.arguments import (
     check_written,
     mark_written,
     parameters_of,
+    with_defaults,
     wrong_count,
 )
 from tilekit.runtime.array_view import alignment_class
@@ -149,7 +150,7 @@ class Launch:
         self._attempt: Attempt | None = None
         """The one of the last launch, where an earlier one was like it."""
         self.set_dim(dim)
-        self._set([*inputs, *outputs])
+        self._set(with_defaults(kernel, [*inputs, *outputs]))
 
     @property
     def kernel(self) -> Kernel:
@@ -267,7 +268,8 @@ def launch(
         kernel: The kernel.
         dim: The points: an int, or 1 to 4 of them. Where they leave the last block without some lanes, those have no
             part in ``tk.tile(x)``.
-        inputs: Arguments in order; arrays of any supported library, numbers, or None for an array.
+        inputs: Arguments in order; arrays of any supported library, numbers, or None for an array. The last ones may
+            be left out where their parameters have defaults.
         outputs: The arguments after ``inputs``; arrays that the kernel writes.
         adj_inputs, adj_outputs: For gradients, which come with a later release.
         record_tape: Whether an active ``tk.Tape()`` records the launch, whose backward is then an error.
@@ -329,7 +331,8 @@ def launch_tiled(
     Args:
         kernel: The kernel.
         dim: The grid: an int, or 1 to 4 of them.
-        inputs: Arguments in order; arrays of any supported library, numbers, or None for an array.
+        inputs: Arguments in order; arrays of any supported library, numbers, or None for an array. The last ones may
+            be left out where their parameters have defaults.
         outputs: The arguments after ``inputs``; arrays that the kernel writes.
         adj_inputs, adj_outputs: For gradients, which come with a later release.
         record_tape: Whether an active ``tk.Tape()`` records the launch, whose backward is then an error.

@@ -16,7 +16,7 @@ from tilekit.ir.annotations import MAX_NDIM, ArrayAnnotation
 from tilekit.ir.attributes import suggestion
 from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, DType, ScalarType, as_dtype, find_dtype, int64, outside
-from tilekit.runtime.arguments import misfit, scalar_value
+from tilekit.runtime.arguments import misfit, scalar_value, with_defaults
 from tilekit.runtime.array_view import ArrayView, alignment_class, array_class
 from tilekit.runtime.arrays import view_of
 
@@ -125,6 +125,8 @@ def state(kernel: Kernel, args: Sequence[Any] | None, arrays: Mapping[str, Any] 
         KernelTypeError: their number, a name, or what stands for a parameter does not fit.
     """
     names = list(kernel.parameters)
+    if isinstance(args, Sequence) and not isinstance(args, str):
+        args = with_defaults(kernel, args)
     if args is not None and (isinstance(args, str) or not isinstance(args, Sequence) or len(args) != len(names)):
         count = f"{len(args)}" if isinstance(args, Sequence) else describe(args)
         raise KernelTypeError(

@@ -15,7 +15,7 @@ from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.float_state import is_ieee
 from tilekit.ir.types import DType, find_dtype
-from tilekit.runtime.arguments import ByBlockDim, number_of, parameters_of
+from tilekit.runtime.arguments import ByBlockDim, number_of, parameters_of, with_defaults
 from tilekit.runtime.arrays import address_of, library_of, readers
 from tilekit.runtime.gradients import looked_at, record, warps_state
 from tilekit.runtime.launch_options import options_now
@@ -258,6 +258,9 @@ def remember(
         return
     if len(known) >= MOST:
         known.clear()
+    if any(readers.get(type(value)) is not None for value in with_defaults(kernel, arguments)[len(arguments) :]):
+        known[key] = _ALWAYS_LONG  # an array that no launch gives
+        return
     places, numbers, kinds = _places(kernel, arguments)
     libraries = {library_of.get(kind) for kind in kinds.values()}
     like = Like(values, places, numbers, grid, points, tuple(libraries))
@@ -280,7 +283,7 @@ def _places(kernel: Kernel, arguments: Sequence[Any]) -> tuple[list[int], list[t
     among the arguments."""
     places, numbers, kinds = [], [], {}
     place = 0
-    for position, (value, parameter) in enumerate(zip(arguments, parameters_of(kernel), strict=True)):
+    for position, (value, parameter) in enumerate(zip(arguments, parameters_of(kernel), strict=False)):
         kind = type(value)
         if value is None:
             continue
