@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import functools
 import importlib
 import importlib.util
 import inspect
+import os
 import re
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +31,30 @@ API = (
 """The modules whose ``__all__`` is public as it stands."""
 
 
+_LATE = ("tilekit.builtins", "tilekit.runtime.specialise", "tilekit.runtime.program", "tilekit.runtime.warp_arrays",
+         "numpy.ma", "importlib.metadata", "email.parser")  # fmt: skip
+"""What a first launch imports, and what that imports as it runs."""
+
+
+def _before_fork() -> None:
+    """Import what a launch may need where other threads may be importing it: a child that is forked meanwhile would
+    wait for ever for the lock of a module that no thread there goes on to import."""
+    if "tilekit.frontend.kernel" not in sys.modules or threading.active_count() == 1:
+        return
+    for name in (*API, *_LATE, *(name for name in ("warp",) if name in sys.modules)):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+
+
+@functools.cache
+def _guard_forks() -> None:
+    """See to it that :func:`_before_fork` is called; before the first module of a launch is imported."""
+    # What is registered last is called first, and logging holds its lock from when it is called on.
+    importlib.import_module("logging")
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_before_fork)
+
+
 def _families() -> Any:
     # Not `from tilekit import builtins`: that would ask `find` for the name first.
     return importlib.import_module("tilekit.builtins")
@@ -34,6 +62,7 @@ def _families() -> Any:
 
 def _functions() -> dict[str, Any]:
     """What the API modules and the builtin families offer."""
+    _guard_forks()
     modules = map(importlib.import_module, API)
     offered = {name: getattr(module, name) for module in modules for name in module.__all__}
     return {**_families().public_names(), **offered}
