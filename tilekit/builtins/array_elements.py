@@ -54,11 +54,8 @@ def bounds_message(name: str) -> str:
 
 def emit_checks(cx: Any, a: str, index: tuple[str, ...], name: str) -> None:
     """Leave the block with an error where an index is outside, if the target checks indices."""
-    if not cx.target.index_checks:
-        return
-    site = cx.site(bounds_message(name))
-    for axis, i in enumerate(index):
-        cx.check_index(a, axis, i, site)
+    if cx.target.index_checks:
+        cx.check_indices(a, index, bounds_message(name))
 
 
 # Reading.
@@ -81,9 +78,9 @@ def _load_reference(a: Any, index: tuple[Any, ...], name: str, types: Any) -> An
 
 
 @element_load.emit
-def _load_emit(cx: Any, a: str, index: tuple[str, ...], name: str) -> str:
+def _load_emit(cx: Any, a: str, index: tuple[str, ...], name: str, types: Any) -> str:
     emit_checks(cx, a, index, name)
-    return f"*tk::element({', '.join((a, *index))})"
+    return f"*{cx.element(a, index, types['a'].dtype)}"
 
 
 @builtin(may_fail=True, part_of="a")
@@ -204,7 +201,7 @@ def _store_reference(a: Any, index: tuple[Any, ...], value: Any, name: str) -> N
 @element_store.emit
 def _store_emit(cx: Any, a: str, index: tuple[str, ...], value: str, name: str, types: Any) -> None:
     emit_checks(cx, a, index, name)
-    cx.write(f"tk::element({', '.join((a, *index))})", value, types["a"].dtype)
+    cx.write(cx.element(a, index, types["a"].dtype), value, types["a"].dtype)
 
 
 def set_item(a: Array, index: Any, value: Any) -> None:

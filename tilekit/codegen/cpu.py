@@ -14,6 +14,9 @@ from tilekit.ir.core import Function
 from tilekit.ir.types import ArrayType
 
 ENTRY = "tk_launch"
+LONG = 2000
+"""Lines beyond which code is there once and not optimised for vectors: compilers would take minutes, and four times as
+long for twice as many."""
 
 
 def emit_cpu(fn: Function, storage: Storage, target: Target) -> tuple[str, list[Site], int]:
@@ -23,13 +26,14 @@ def emit_cpu(fn: Function, storage: Storage, target: Target) -> tuple[str, list[
     in memory. It runs the blocks from ``begin`` to before ``end``, with that many bytes at ``arena`` for tiles.
     """
     emitter = Emitter(fn, storage, target)
-    # Code without tiles is short enough to be there twice: see _fast_loop.
+    # Code without tiles may be there twice: see _fast_loop.
     emitter.guards = None if storage.buffers else {}
     for name, value in fn.params.items():
         emitter.scalars[value] = f"p.{member(name)}"
     emitter.declare_buffers()
     emitter.block(fn.body, ())
     worth = emitter.guards or (emitter.guards is not None and not target.index_checks)
+    worth = worth and len(emitter.lines) <= LONG
     fast = _fast_loop(fn, target.ndim, emitter.guards or {}) if worth else ("", "")
     code = "\n".join([_head(fn, target.ndim), *emitter.lines, _tail(target.ndim, *fast)])
     return whole(fn.name, code), emitter.sites, emitter.arena

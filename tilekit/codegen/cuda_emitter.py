@@ -130,6 +130,9 @@ class CudaEmitter(Emitter):
                 super().emit_op(op, operands)
             self._inside = outer
 
+    def element(self, array: str, index: Sequence[str], dtype: DType) -> str:
+        return f"tk::element({', '.join((array, *index))})"
+
     def write(self, pointer: str, value: str, dtype: DType) -> None:
         if self.kept is None:
             super().write(pointer, value, dtype)

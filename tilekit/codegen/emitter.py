@@ -17,6 +17,8 @@ from tilekit.ir.views import ViewMap
 
 COORDINATES = ("c0", "c1", "c2", "c3")
 """What the coordinates of a block or point are called."""
+_DEEPEST = 16
+"""Levels that lines are indented by at most: text of a thousand nested branches would be mostly blanks."""
 _ON_STACK = 256
 """Bytes of a tile up to which a copy for a moment lies on the stack, where the compiler may keep it in registers."""
 
@@ -42,19 +44,26 @@ class Emitter:
         """Extents that a coordinate is checked against, by its name; None where the caller does not ask."""
         self.lane_name = "0"
         """The lane that runs the current line, as an expression."""
+        self._passed: list[tuple[str, int, str]] = []
+        """Index checks that came before on every way to the current line: array, axis and index."""
+        self._braced = self.depth
+        """The depth of the lines in the innermost braces."""
         self._count = 0
         self._line: Location | None = None
 
     # Text.
 
     def line(self, text: str) -> None:
-        self.lines.append("    " * self.depth + text)
+        self.lines.append("    " * min(self.depth, _DEEPEST) + text)
 
     @contextmanager
     def braces(self, head: str = "") -> Iterator[None]:
         self.line(f"{head} {{" if head else "{")
         self.depth += 1
+        outer, self._braced, passed = self._braced, self.depth, len(self._passed)
         yield
+        self._braced = outer
+        del self._passed[passed:]
         self.depth -= 1
         self.line("}")
 
@@ -178,6 +187,14 @@ class Emitter:
         given = {"cx": self, "results": op.results, "blocks": op.blocks, "types": op.types()}
         return op.builtin.apply("emit", operands, op.attrs, **given)
 
+    def element(self, array: str, index: Sequence[str], dtype: DType) -> str:
+        """A pointer to an element of an array.
+
+        It is spelled out: compilers need a tenth of the time that as many calls of a template take.
+        """
+        terms = [f"(tk::u64)(tk::i64)({i}) * (tk::u64){array}.stride[{axis}]" for axis, i in enumerate(index)]
+        return f"({cpp_type(dtype)}*)({' + '.join([f'(tk::u64){array}.data', *terms])})"
+
     def write(self, pointer: str, value: str, dtype: DType) -> None:
         """Write an element of an array."""
         self.line(f"*{pointer} = {value};")
@@ -193,6 +210,19 @@ class Emitter:
         where = f"{line}, block, {index}, {extent}, {axis}, {site}, {self.lane_name}"
         self.line(f"tk::record(error, tk::{kind}, {where});")
         self.line("return false;")
+
+    def check_indices(self, array: str, index: Sequence[str], text: str) -> None:
+        """Leave the block with an error, of which ``text`` is the message, where an index is outside an array.
+
+        What was checked before is not checked again: names stand for one value while they can be seen.
+        """
+        site = None
+        for axis, i in enumerate(index):
+            if (array, axis, i) not in self._passed:
+                site = self.site(text) if site is None else site
+                self.check_index(array, axis, i, site)
+                if self.depth == self._braced:  # and not in a loop without braces
+                    self._passed.append((array, axis, i))
 
     def check_index(self, array: str, axis: int, index: str, site: int) -> None:
         """Leave the block with an error where an index is outside an array's axis.

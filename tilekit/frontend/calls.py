@@ -31,12 +31,14 @@ from tilekit.frontend.declarations import Declaration
 from tilekit.frontend.depth import inlining, one_deeper
 from tilekit.frontend.overloads import Func, chosen, declarations_of_warp
 from tilekit.frontend.reads import Missing, as_python, has_name, read_by_name, recorder
+from tilekit.frontend.scopes import compound_statements
 from tilekit.frontend.source import Source, compile_tree, is_registered, locate, read_source, register_code
 from tilekit.frontend.syntax import FACTORY, closure_names, rewrite_function
 from tilekit.ir.attributes import suggestion
 from tilekit.ir.builtin import REGISTRY, Builtin
 from tilekit.ir.context import Concrete, active, fail
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
+from tilekit.ir.nesting import room_for
 from tilekit.ir.notices import warn_at
 from tilekit.ir.operators import PYTHONS_OWN
 from tilekit.ir.types import DType, find_dtype
@@ -294,11 +296,12 @@ class Rewritten:
         self.original = function.__code__  # alive as long as this is known by its identity
         self.source = source.again()  # rewriting changes the tree
         try:
-            code = around(renamed(compile_tree(rewrite(source), source.file, "exec"), function))
+            with room_for(compound_statements(source.node)):  # which become functions inside each other
+                code = around(renamed(compile_tree(rewrite(source), source.file, "exec"), function))
+                register_code(code, function.__name__)
         except RecursionError:
             text = f"an expression of {function.__name__!r} has too many operations; use several statements"
             raise KernelSyntaxError(text, source.location(source.node)) from None
-        register_code(code, function.__name__)
         namespace: dict[str, Any] = {}
         exec(code, function.__globals__, namespace)
         self.factory = namespace[FACTORY]

@@ -64,15 +64,34 @@ def local_names(function: ast.FunctionDef | ast.Lambda) -> set[str]:
 
 
 def loaded_names(nodes: Iterable[ast.AST]) -> Counter[str]:
-    """How often each name is read here; ``x += 1`` reads ``x``."""
+    """How often each name is read here; ``x += 1`` reads ``x``.
+
+    A statement is counted once: it keeps the number, also where its parts are rewritten later.
+    """
     found: Counter[str] = Counter()
     for node in nodes:
-        for item in ast.walk(node):
-            if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Load):
-                found[item.id] += 1
-            elif isinstance(item, ast.AugAssign) and isinstance(item.target, ast.Name):
-                found[item.target.id] += 1
+        found.update(_loads(node))
     return found
+
+
+def _loads(node: ast.AST) -> Counter[str]:
+    known: Counter[str] | None = getattr(node, "loads", None)
+    if known is None:
+        known = Counter()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            known[node.id] += 1
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            known[node.target.id] += 1
+        for child in ast.iter_child_nodes(node):
+            known.update(_loads(child))
+        if isinstance(node, ast.stmt):
+            node.loads = known  # type: ignore[attr-defined]
+    return known
+
+
+def compound_statements(node: ast.AST) -> int:
+    """How many branches and loops stand in a function."""
+    return sum(isinstance(item, ast.If | ast.For | ast.While) for item in ast.walk(node))
 
 
 def leaves_by(nodes: Iterable[ast.AST], kinds: tuple[type[ast.stmt], ...]) -> bool:

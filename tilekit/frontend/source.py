@@ -253,9 +253,8 @@ def _chain(frames: Iterator[tuple[CodeType, int, int]]) -> Location | None:
     """Locations of one function's frames (nested bodies of its control flow) count as one call."""
     calls: list[Location] = []
     for code, instruction, line in frames:
-        place = _place(code, instruction, line)
-        if not calls or calls[-1].function != place.function:
-            calls.append(place)
+        if not calls or calls[-1].function != _codes[id(code)][1]:
+            calls.append(_place(code, instruction, line))
     found: Location | None = None
     for place in reversed(calls):
         found = Location(place.file, place.line, place.column, place.end_column, place.function, found)

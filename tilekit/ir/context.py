@@ -8,8 +8,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tilekit.errors import Location, TilekitError
+from tilekit.errors import KernelNotImplementedError, Location, TilekitError
 from tilekit.ir.core import Block, Const, Op, Operand, Value, make_op
+from tilekit.ir.nesting import MOST_NESTED, room_for
 from tilekit.ir.types import Type
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class Builder:
     """Variables that a loop left without a value, with the reason."""
     partial: list[list[Any]] = field(default_factory=list)
     """For each loop around, the variables that are bound in this iteration only where no jump left it."""
+    level: int = 0
+    """Branches and loops around what is recorded."""
     eager = False
 
     def apply(
@@ -122,7 +125,11 @@ def building(element: str = "") -> Iterator[Builder]:
     inherits = outer if isinstance(outer, Builder) else Builder(locate=getattr(outer, "locate", None))
     names = ("locate", "live", "form", "dropped", "partial")
     kept = {name: getattr(inherits, name) for name in names}
-    with using(Builder(**kept, element=element or inherits.element)) as builder:
+    level = inherits.level + 1
+    if level > MOST_NESTED:
+        text = f"branches and loops nest more than {MOST_NESTED} deep; compute what is chosen, or load it from an array"
+        raise fail(KernelNotImplementedError(text))
+    with room_for(level), using(Builder(**kept, element=element or inherits.element, level=level)) as builder:
         yield builder
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,23 @@ class Block:
     ops: tuple[Op, ...]
     results: tuple[Value | Const, ...] = ()
 
+    @cached_property
+    def free(self) -> Mapping[Value, None]:
+        """The values that it uses but does not define, in order of first use."""
+        defined: set[Value] = set(self.params)
+        free: dict[Value, None] = {}
+
+        def use(values: Iterable[Value]) -> None:
+            free.update(dict.fromkeys(value for value in values if value not in defined))
+
+        for op in self.ops:
+            use(op.inputs())
+            for inner in op.blocks:
+                use(inner.free)
+            defined.update(op.results)
+        use(leaves(self.results))
+        return free
+
 
 @dataclass(frozen=True, eq=False)
 class Op:
@@ -83,6 +101,21 @@ class Op:
         """The values that the op itself reads, not those that only its blocks read."""
         for operand in self.operands.values():
             yield from leaves(operand)
+
+    @cached_property
+    def has_effect(self) -> bool:
+        """Whether it, or an op inside it, does more than yield its results."""
+        own = self.builtin
+        if own.side_effect or own.writes or own.atomics:
+            return True
+        return any([inner.has_effect for block in self.blocks for inner in block.ops])
+
+    @cached_property
+    def runs_anyway(self) -> bool:
+        """Whether it, or an op inside it, must run although nothing uses its results."""
+        if self.has_effect or self.builtin.may_fail:
+            return True
+        return any([inner.runs_anyway for block in self.blocks for inner in block.ops])
 
     def types(self) -> dict[str, Any]:
         return {name: type_of(operand) for name, operand in self.operands.items()}
@@ -124,10 +157,15 @@ class Function:
 
 def walk(block: Block) -> Iterator[Op]:
     """Every op of a block and of the blocks inside it, in order."""
-    for op in block.ops:
-        yield op
-        for inner in op.blocks:
-            yield from walk(inner)
+    around = [iter(block.ops)]  # no recursion: blocks may nest deeper than Python's generators
+    while around:
+        for op in around[-1]:
+            yield op
+            if op.blocks:
+                around += [iter(inner.ops) for inner in reversed(op.blocks)]
+                break
+        else:
+            around.pop()
 
 
 def substitute(block: Block, replaced: Mapping[Value, Value | Const]) -> Block:
@@ -148,18 +186,6 @@ def substitute(block: Block, replaced: Mapping[Value, Value | Const]) -> Block:
     return Block(block.params, ops, tuple(swap(result) for result in block.results))
 
 
-def free_values(block: Block) -> dict[Value, None]:
+def free_values(block: Block) -> Mapping[Value, None]:
     """The values that a block uses but does not define, in order of first use."""
-    defined: set[Value] = set(block.params)
-    free: dict[Value, None] = {}
-
-    def use(values: Iterator[Value]) -> None:
-        free.update(dict.fromkeys(value for value in values if value not in defined))
-
-    for op in block.ops:
-        use(op.inputs())
-        for inner in op.blocks:
-            use(iter(free_values(inner)))
-        defined.update(op.results)
-    use(leaves(block.results))
-    return free
+    return block.free

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any
 
 from tilekit.ir.core import Block, Function, Op, Value
+from tilekit.ir.nesting import nesting, room_for
 from tilekit.ir.views import ViewMap
 
 
@@ -67,6 +68,7 @@ def print_function(fn: Function) -> str:
         printer.names[value] = f"%{name}"
     params = ", ".join(f"%{name}: {value.type}" for name, value in fn.params.items())
     printer.lines.append(f"func {fn.name}({params}) {{")
-    printer.block(fn.body, 1)
+    with room_for(nesting(fn.body)):
+        printer.block(fn.body, 1)
     printer.lines.append("}")
     return "\n".join(printer.lines) + "\n"

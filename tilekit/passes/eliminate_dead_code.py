@@ -5,83 +5,91 @@ What may report that an index is outside stays: a kernel that reads there is wro
 
 from __future__ import annotations
 
-from tilekit.ir.core import Block, Function, Op, Value, leaves, walk
+from collections.abc import Iterable
 
-
-def has_effect(op: Op) -> bool:
-    """Whether an op, or one inside it, does more than yield its results."""
-    own = op.builtin
-    if own.side_effect or own.writes or own.atomics:
-        return True
-    return any(has_effect(inner) for block in op.blocks for inner in block.ops)
-
-
-def runs_anyway(op: Op) -> bool:
-    """Whether an op, or one inside it, must run although nothing uses its results."""
-    if has_effect(op) or op.builtin.may_fail:
-        return True
-    return any(runs_anyway(inner) for block in op.blocks for inner in block.ops)
+from tilekit.ir.core import Block, Function, Op, Operand, Value, leaves, walk
 
 
 def eliminate_dead_code(fn: Function) -> Function:
     """The function without dead ops and dead carries."""
-    while True:
-        live = _used(fn.body)
-        body = _clean(fn.body, live)
-        if body is fn.body:
-            return fn
-        fn = fn.with_body(body)
+    body = _clean(fn.body, _Live(fn.body))
+    return fn if body is fn.body else fn.with_body(body)
 
 
-def _used(block: Block) -> set[Value]:
-    """Every value that an op reads or a block yields to a result that is used; the carries of a loop by fixpoint."""
-    ops = list(walk(block))
-    live: set[Value] = set(leaves(block.results))
-    changed = True
-    while changed:
-        before = len(live)
-        for op in reversed(ops):
-            if runs_anyway(op) or any(result in live for result in op.results):
-                live.update(op.inputs() if not op.blocks else _region_inputs(op, live))
-        changed = len(live) != before
-    return live
+class _Live:
+    """What is used, found from what must run on backwards. Each op and each carried value is looked at once."""
 
+    def __init__(self, body: Block) -> None:
+        self.values: set[Value] = set()
+        self._needed: set[Op] = set()
+        self._kept: dict[Op, set[int]] = {}
+        self._makers: dict[Value, tuple[Op, int | None]] = {}
+        """Of each value the op that yields it, or whose blocks have it as a parameter, and which of the op's results it
+        is or passes on; None of those that it yields to no one."""
+        self._pending: list[Value] = []
+        ops = list(walk(body))
+        for op in ops:
+            self._makers.update((result, (op, number)) for number, result in enumerate(op.results))
+            for block in op.blocks:
+                first = len(block.params) - len(op.results) if "init" in op.operands else len(block.params)
+                self._makers.update((p, (op, i - first if i >= first else None)) for i, p in enumerate(block.params))
+        self._use(body.results)
+        for op in ops:
+            if op.runs_anyway:
+                self._need(op)
+        while self._pending:
+            value = self._pending.pop()
+            if value in self._makers:
+                maker, number = self._makers[value]
+                if value in maker.results:
+                    self._need(maker)
+                if number is not None and maker.builtin.carries:
+                    self._keep(maker, number)
 
-def _region_inputs(op: Op, live: set[Value]) -> set[Value]:
-    if not op.builtin.carries:  # its blocks stay whole
-        return {*op.inputs(), *(value for block in op.blocks for value in leaves(block.results))}
-    found: set[Value] = set()
-    for name, operand in op.operands.items():
-        if name != "init" or not isinstance(operand, tuple):
-            found.update(leaves(operand))
-    kept = _kept(op, live)
-    for block in op.blocks:
-        lead = len(block.results) - len(op.results)
-        yielded = [r for i, r in enumerate(block.results) if i < lead or (i - lead) in kept]
-        found.update(leaves(tuple(yielded)))
-    init = op.operands.get("init", ())
-    assert isinstance(init, tuple)
-    found.update(value for i, item in enumerate(init) if i in kept for value in leaves(item))
-    if "init" not in op.operands:
-        found.update(op.inputs())
-    return found
+    def kept(self, op: Op) -> set[int]:
+        """Which results of a region op are used after it or, where carried, inside it."""
+        return self._kept.get(op, set())
 
+    def needs(self, op: Op) -> bool:
+        return op in self._needed
 
-def _kept(op: Op, live: set[Value]) -> set[int]:
-    """Which results of a region op are used after it or, where carried, inside it."""
-    kept = {i for i, result in enumerate(op.results) if result in live}
-    if "init" in op.operands:
+    def _use(self, operands: Iterable[Operand]) -> None:
+        for operand in operands:
+            for value in leaves(operand):
+                if value not in self.values:
+                    self.values.add(value)
+                    self._pending.append(value)
+
+    def _need(self, op: Op) -> None:
+        if op in self._needed:
+            return
+        self._needed.add(op)
+        if not op.builtin.carries:  # its blocks stay whole
+            self._use(op.operands.values())
+            for block in op.blocks:
+                self._use(block.results)
+            return
+        self._use(operand for name, operand in op.operands.items() if name != "init")
         for block in op.blocks:
-            params = block.params[len(block.params) - len(op.results) :]
-            kept |= {i for i, param in enumerate(params) if param in live}
-    return kept
+            self._use(block.results[: len(block.results) - len(op.results)])
+
+    def _keep(self, op: Op, number: int) -> None:
+        kept = self._kept.setdefault(op, set())
+        if number in kept:
+            return
+        kept.add(number)
+        for block in op.blocks:
+            self._use((block.results[len(block.results) - len(op.results) + number],))
+        init = op.operands.get("init")
+        if isinstance(init, tuple):
+            self._use((init[number],))
 
 
-def _clean(block: Block, live: set[Value]) -> Block:
+def _clean(block: Block, live: _Live) -> Block:
     ops: list[Op] = []
     changed = False
     for op in block.ops:
-        if not runs_anyway(op) and not any(result in live for result in op.results):
+        if not live.needs(op):
             changed = True
             continue
         cleaned = _clean_region(op, live) if op.blocks else op
@@ -90,8 +98,8 @@ def _clean(block: Block, live: set[Value]) -> Block:
     return Block(block.params, tuple(ops), block.results) if changed else block
 
 
-def _clean_region(op: Op, live: set[Value]) -> Op:
-    kept = _kept(op, live)
+def _clean_region(op: Op, live: _Live) -> Op:
+    kept = live.kept(op)
     blocks = tuple(_clean(block, live) for block in op.blocks)
     prunable = bool(op.results) and (op.builtin.carries)
     if not prunable or len(kept) == len(op.results):

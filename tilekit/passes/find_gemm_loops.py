@@ -10,7 +10,6 @@ from tilekit.ir.core import Block, Const, Function, Op, Value, free_values, leav
 from tilekit.ir.types import TileType
 from tilekit.ir.views import ViewMap
 from tilekit.passes.activity import carried_params, carried_results
-from tilekit.passes.eliminate_dead_code import has_effect
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def find_gemm_loops(fn: Function) -> list[GemmLoop]:
 
 def _match(loop: Op, defined: Mapping[Value, Op]) -> GemmLoop | None:
     (body,) = loop.blocks
-    if any(has_effect(op) for op in body.ops):  # what it loads might be what it writes
+    if any(op.has_effect for op in body.ops):  # what it loads might be what it writes
         return None
     products = [found for op in body.ops if op.builtin.contraction and (found := _product(op, loop, defined))]
     if not products:

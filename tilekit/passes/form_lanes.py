@@ -11,7 +11,6 @@ from typing import Any
 
 from tilekit.ir.core import Block, Function, Op, Value, leaves, map_operand
 from tilekit.ir.types import ScalarType, TileType
-from tilekit.passes.eliminate_dead_code import has_effect, runs_anyway
 from tilekit.passes.lane_group import (
     Known,
     LaneGroup,
@@ -55,7 +54,7 @@ class _Former:
             return False
         if op.blocks and op not in self.uniformity.divergent and _touches_tiles(op):
             return False
-        if has_effect(op) or op in self.uniformity.divergent or is_update(op):
+        if op.has_effect or op in self.uniformity.divergent or is_update(op):
             return True
         return any(self.varies(value) for value in (*op.results, *used_values(op)))
 
@@ -66,7 +65,7 @@ def _touches_tiles(op: Op) -> bool:
 
 def _runs_once(op: Op, known: Known) -> bool:
     """Whether an op must run in the loop of its own group, and not only where another group computes it again."""
-    return runs_anyway(op) or not op.results or not known.again.keys() >= set(op.results)
+    return op.runs_anyway or not op.results or not known.again.keys() >= set(op.results)
 
 
 class _Block:
@@ -161,9 +160,9 @@ class _Block:
 
     def _may_pass(self, op: Op) -> bool:
         """Whether an op may run before the open group."""
-        if has_effect(op) or op.blocks or op.builtin.per_lane or writes_tile(op):
+        if op.has_effect or op.blocks or op.builtin.per_lane or writes_tile(op):
             return False
-        if op.builtin.reads and any(has_effect(inner) for inner in self.group.values()):
+        if op.builtin.reads and any(inner.has_effect for inner in self.group.values()):
             return False
         return self.made.isdisjoint(self.bases.get(value, value) for value in used_values(op))
 

@@ -13,7 +13,6 @@ from tilekit.ir.context import Builder, using
 from tilekit.ir.core import Block, Const, Op, Value, free_values, make_op, map_operand
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.types import ArrayType, ScalarType, TileType, int32
-from tilekit.passes.eliminate_dead_code import has_effect
 from tilekit.passes.uniformity import updated_base, updated_operand, writes_tile
 
 INDEX = ScalarType(int32)
@@ -212,7 +211,7 @@ def number_in_lanes(value: Value, op: Op) -> ScalarType:
 
 def computed_again(op: Op, known: Known, uniform: Callable[[Value], bool]) -> bool:
     """Whether each group should compute an op for itself rather than keep its result for every lane."""
-    if has_effect(op) or op.blocks or len(op.results) != 1:
+    if op.has_effect or op.blocks or len(op.results) != 1:
         return False
     (result,) = op.results
     if op.builtin.view or isinstance(result.type, ArrayType):

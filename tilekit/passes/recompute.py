@@ -7,7 +7,6 @@ from collections.abc import Callable
 from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.context import Builder
 from tilekit.ir.core import Block, Const, Op, Value, free_values, map_operand
-from tilekit.passes.eliminate_dead_code import has_effect
 
 LookUp = Callable[[Value], Value]
 
@@ -18,7 +17,7 @@ def repeat(op: Op, look_up: LookUp, builder: Builder) -> tuple[Value, ...]:
     Raises:
         KernelNotImplementedError: the op has an effect that must not happen twice.
     """
-    if has_effect(op) and not op.blocks:
+    if op.has_effect and not op.blocks:
         raise _unrepeatable(op)
     for block in op.blocks:
         for value in free_values(block):
@@ -55,7 +54,7 @@ def _copy_block(block: Block, outer: LookUp) -> Block:
 
     ops = []
     for op in block.ops:
-        if has_effect(op) and not op.blocks:
+        if op.has_effect and not op.blocks:
             dropped.update(dict.fromkeys(op.results, op))
             continue
         copied = _copy(op, look_up)

@@ -11,7 +11,7 @@ from tilekit.ir.affine import Affine, affine_of, definitions
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.core import Block, Const, Function, Op, Value, make_op
 from tilekit.ir.types import ScalarType, TileType, bfloat16, float32, int32
-from tilekit.passes.eliminate_dead_code import eliminate_dead_code, has_effect
+from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.find_gemm_loops import find_gemm_loops, swaps, uses
 
 INDEX = ScalarType(int32)
@@ -127,7 +127,7 @@ def _is_free(op: Op, factors: tuple[Factor, Factor], block: Block) -> bool:
 def _undisturbed(factors: tuple[Factor, ...], last: Op, block: Block) -> bool:
     """Whether nothing that might be an array's write happens from the first load to a product."""
     first = min(block.ops.index(factor.load) for factor in factors)
-    return not any(has_effect(op) for op in block.ops[first : block.ops.index(last)])
+    return not any(op.has_effect for op in block.ops[first : block.ops.index(last)])
 
 
 def _factors(op: Op, block: Block, defined: Mapping[Value, Op]) -> tuple[Factor, Factor] | None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.codegen import headers
-from tilekit.codegen.cpu import ENTRY, emit_cpu
+from tilekit.codegen.cpu import ENTRY, LONG, emit_cpu
 from tilekit.codegen.gemm import units_of
 from tilekit.codegen.gemm_units import Units
 from tilekit.codegen.refs import Site
@@ -24,6 +24,7 @@ from tilekit.config import config
 from tilekit.errors import CompileError, KernelTypeError
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function, walk
+from tilekit.ir.nesting import nesting, room_for
 from tilekit.ir.types import ArrayType
 from tilekit.passes import Observer, run_pipeline
 from tilekit.passes.activity import written_positions
@@ -85,8 +86,9 @@ def generate(function: Function, target: Target, observe: Observer = lambda name
         dump.observe(name, fn)
         observe(name, fn)
 
-    lowered, storage = run_pipeline(function, target, seen)
-    source, sites, arena = emit_cpu(lowered, storage, target)
+    with room_for(nesting(function.body)):
+        lowered, storage = run_pipeline(function, target, seen)
+        source, sites, arena = emit_cpu(lowered, storage, target)
     dump.emitted("cpu", "cpp", source)
     lanes = target.block_dim if runs_lanes(function, target.tiled) else None
     return Generated(lowered, source, arena, tuple(sites), _is_serial(lowered), lanes, storage)
@@ -107,7 +109,8 @@ def _is_serial(function: Function) -> bool:
 
 def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bool) -> Path:
     """The shared library of a generated kernel, from the cache or the compiler."""
-    flags = toolchain.flags_of(debug, fast_math)
+    long = generated.source.count("\n") > LONG
+    flags = toolchain.flags_of(debug, fast_math, long)
     key = key_of(
         source=generated.source,
         headers=headers.digest(),
@@ -130,7 +133,7 @@ def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bo
         source.write_text(generated.source, encoding="utf-8")
         what = f"compiling kernel {generated.function.name!r} with {toolchain.name}"
         with progress(what, lambda: reason("cpu", describe)):
-            toolchain.compile(source, folder / name, [headers.NATIVE], debug, fast_math)
+            toolchain.compile(source, folder / name, [headers.NATIVE], debug, fast_math, long)
 
     return cache.get_or_build("cpu", key, compile_into, describe) / name
 

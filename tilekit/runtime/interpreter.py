@@ -24,6 +24,7 @@ from tilekit.ir.core import Function, walk
 from tilekit.ir.float_state import ieee_state
 from tilekit.ir.handles import Array, Scalar
 from tilekit.ir.interpret import Machine, from_memory
+from tilekit.ir.nesting import nesting, room_for
 from tilekit.ir.notices import warn_at
 from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, to_numpy_scalar
 from tilekit.passes import run_pipeline
@@ -75,8 +76,9 @@ def compile_eager(
     target = Target("cpu", "", *launch, *checks, ragged=form.ragged, whole=form.whole)
     with undebugged(), recording(joins):
         function = kernel.trace(types, form)
-        run_pipeline(function, target)
-    forms = Forms(joins, _apart(function, form.whole), kernel.max_unroll)
+        with room_for(nesting(function.body)):
+            run_pipeline(function, target)
+            forms = Forms(joins, _apart(function, form.whole), kernel.max_unroll)
     return InterpretedKernel(kernel, function, types, form, forms)
 
 
@@ -114,12 +116,13 @@ class InterpretedKernel:
     def run(self, values: Sequence[Any], grid: tuple[int, ...], blocks: int) -> None:
         """Run ``blocks`` blocks over ``grid``; ``values`` are pointers, shapes, strides and numbers in order."""
         arguments = split(self.kernel.function, unpack(self.types, values))
-        for machines in self._blocks(grid):
-            if len(machines) > 1 and self.cooperates:
-                self._run_together(machines, arguments)
-            else:
-                for machine in machines:
-                    self._run_lane(machine, arguments, None, len(machines) > 1)
+        with room_for(nesting(self.function.body)):
+            for machines in self._blocks(grid):
+                if len(machines) > 1 and self.cooperates:
+                    self._run_together(machines, arguments)
+                else:
+                    for machine in machines:
+                        self._run_lane(machine, arguments, None, len(machines) > 1)
 
     def _blocks(self, grid: tuple[int, ...]) -> Iterator[list[Machine]]:
         """The lanes of each block that run the kernel; one where they would all do the same."""

@@ -14,6 +14,7 @@ from tilekit.ir.annotations import ArrayAnnotation
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.ir.interpret import Machine, interpret
+from tilekit.ir.nesting import nesting, room_for
 from tilekit.ir.types import ArrayType, DType, ScalarType, as_dtype, to_numpy_scalar
 from tilekit.ir.verify import verify
 from tilekit.passes.form_lanes import form_lanes
@@ -62,7 +63,9 @@ def run_function(
 ) -> None:
     """Run every block of a launch of a traced function; ``data`` are NumPy arrays and scalars by name."""
     lanes = block_dim if runs_lanes(function, tiled) else None
-    run_blocks(_lowered(function, lanes, form_of(tiled, grid, block_dim)), data, grid, block_dim, tiled, lanes)
+    with room_for(nesting(function.body)):
+        lowered = _lowered(function, lanes, form_of(tiled, grid, block_dim))
+        run_blocks(lowered, data, grid, block_dim, tiled, lanes)
 
 
 def _lowered(function: Function, lanes: int | None, form: LaunchForm) -> Function:

@@ -81,9 +81,12 @@ class Toolchain:
     careful: tuple[str, ...] = ()
     """Those of the flags that keep it from code that it gets wrong."""
 
-    def flags_of(self, debug: bool = False, fast_math: bool = False) -> tuple[str, ...]:
-        """The flags of a build: ``debug`` for a debugger, ``fast_math`` with contraction of ``a * b + c``."""
-        changed = {"-O3": "-O1"} if debug else {}
+    def flags_of(self, debug: bool = False, fast_math: bool = False, long: bool = False) -> tuple[str, ...]:
+        """The flags of a build: ``debug`` for a debugger, ``fast_math`` with contraction of ``a * b + c``.
+
+        Where the code is ``long``, compilers are to leave out what takes them times that grow faster than it does.
+        """
+        changed = {"-O3": "-O1"} if debug or long else {}
         if fast_math:
             changed["-ffp-contract=off"] = "-ffp-contract=fast"
         return tuple(changed.get(flag, flag) for flag in self.flags) + (("-g",) if debug else ())
@@ -95,6 +98,7 @@ class Toolchain:
         include_dirs: Sequence[Path] = (),
         debug: bool = False,
         fast_math: bool = False,
+        long: bool = False,
     ) -> None:
         """Compile a C++ file to the shared library ``out_path``, which appears whole or not at all.
 
@@ -106,7 +110,7 @@ class Toolchain:
         includes = [f"-I{folder}" for folder in include_dirs]
         with tempfile.TemporaryDirectory(prefix=".compile-", dir=out_path.parent) as folder:
             temporary = Path(folder) / out_path.name
-            flags = self.flags_of(debug, fast_math)
+            flags = self.flags_of(debug, fast_math, long)
             command = [*self.command, *flags, *includes, str(source_path), "-o", str(temporary)]
             finished = self._run(command, folder)
             if finished.code != 0 or not temporary.is_file():

@@ -12,6 +12,7 @@ from tilekit.codegen.target import ArrayClass, Target
 from tilekit.config import config
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
+from tilekit.ir.nesting import nesting, room_for
 from tilekit.passes import Observer, run_pipeline
 from tilekit.passes.choose_block import choose_block
 from tilekit.passes.uniformity import runs_lanes
@@ -48,7 +49,8 @@ def generate(
         KernelValueError: its tiles need more shared memory than the architecture has.
     """
     own = (options or {}).get("module_options") or {}
-    with config.scoped(**{name: own[name] for name in OF_PRODUCTS if own.get(name) is not None}):
+    chosen = {name: own[name] for name in OF_PRODUCTS if own.get(name) is not None}
+    with config.scoped(**chosen), room_for(nesting(function.body)):
         return _generate(function, target, observe)
 
 
