@@ -14,6 +14,7 @@ import pytest
 
 from tests.compiled import Library
 from tests.cuda_library import CudaLibrary, arch_of_first_gpu
+from tests.numpy_alone import numpy_alone
 from tests.on_gpu import GPUS
 from tests.passes.finite_differences import compare_with_differences
 from tilekit.codegen.target import Target
@@ -196,7 +197,8 @@ def interpreted(case: Case, function: Function | None = None) -> dict[str, Any]:
     """What the results are by the reference rules."""
     built, data = build(case), case.data()
     arrays = built.arrays()
-    interpret(function or built.function, {**data, **arrays})
+    with numpy_alone():
+        interpret(function or built.function, {**data, **arrays})
     return {**arrays, **{name: data[name] for name in case.outputs if case.operands[name].kind == "array"}}
 
 

@@ -19,11 +19,14 @@ Number = Scalar | Tile
 GROUP = "Scalar math"
 
 
-def elementwise(operator: str | None = None, unify: tuple[str, ...] = (), group: str = GROUP) -> Callable[..., Builtin]:
+def elementwise(
+    operator: str | None = None, unify: tuple[str, ...] = (), group: str = GROUP, approximate: bool = False
+) -> Callable[..., Builtin]:
     """Declare scalar arithmetic that the native header of the same name computes."""
 
     def declare(signature: Callable[..., Any]) -> Builtin:
-        found = builtin(group=group, operator=operator, elementwise=True, unify=unify)(signature)
+        properties = {"operator": operator, "unify": unify, "approximate": approximate}
+        found = builtin(group=group, elementwise=True, **properties)(signature)
 
         @found.emit
         def _emit(cx: Any) -> str:

@@ -12,7 +12,7 @@ from tilekit.builtins.arithmetic import Number, elementwise, same_type
 GROUP = "Scalar math"
 
 
-@elementwise()
+@elementwise(approximate=True)
 def exp(x: Number) -> Number:
     """e to the power ``x``.
 
@@ -29,7 +29,7 @@ def exp(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def exp2(x: Number) -> Number:
     """2 to the power ``x``.
 
@@ -46,7 +46,7 @@ def exp2(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def expm1(x: Number) -> Number:
     """``exp(x) - 1``, exact also near zero.
 
@@ -63,7 +63,7 @@ def expm1(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def log(x: Number) -> Number:
     """The natural logarithm; NaN below zero, minus infinity at zero.
 
@@ -80,7 +80,7 @@ def log(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def log2(x: Number) -> Number:
     """The logarithm to base 2; NaN below zero, minus infinity at zero.
 
@@ -97,7 +97,7 @@ def log2(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def log10(x: Number) -> Number:
     """The logarithm to base 10; NaN below zero, minus infinity at zero.
 
@@ -114,7 +114,7 @@ def log10(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def log1p(x: Number) -> Number:
     """``log(1 + x)``, exact also near zero.
 
@@ -168,7 +168,7 @@ def rsqrt(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def cbrt(x: Number) -> Number:
     """The cube root, of negative numbers too.
 
@@ -185,7 +185,7 @@ def cbrt(x: Number) -> Number:
     """
 
 
-@elementwise("**", unify=("x", "y"))
+@elementwise("**", unify=("x", "y"), approximate=True)
 def pow(x: Number, y: Number) -> Number:
     """``x`` to the power ``y``, also as ``x ** y``; NaN for ``x < 0`` unless ``y`` is an integer.
 

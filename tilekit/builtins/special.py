@@ -15,7 +15,7 @@ from tilekit.ir.types import ScalarType, bool_
 GROUP = "Scalar math"
 
 
-@elementwise()
+@elementwise(approximate=True)
 def erf(x: Number) -> Number:
     """The error function.
 
@@ -32,7 +32,7 @@ def erf(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def erfc(x: Number) -> Number:
     """The complement of the error function, ``1 - erf(x)``, exact also where it is tiny.
 
@@ -49,7 +49,7 @@ def erfc(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def erfinv(x: Number) -> Number:
     """The number whose error function is ``x``; infinite at -1 and 1, NaN beyond.
 
@@ -66,7 +66,7 @@ def erfinv(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def erfcinv(x: Number) -> Number:
     """The number whose ``erfc`` is ``x``; infinite at 0 and 2, NaN outside.
 

@@ -13,7 +13,7 @@ from tilekit.builtins.exponential import in_double
 GROUP = "Scalar math"
 
 
-@elementwise()
+@elementwise(approximate=True)
 def sin(x: Number) -> Number:
     """The sine of an angle in radians.
 
@@ -30,7 +30,7 @@ def sin(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def cos(x: Number) -> Number:
     """The cosine of an angle in radians.
 
@@ -47,7 +47,7 @@ def cos(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def tan(x: Number) -> Number:
     """The tangent of an angle in radians.
 
@@ -64,7 +64,7 @@ def tan(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def asin(x: Number) -> Number:
     """The angle in ``[-pi/2, pi/2]`` whose sine is ``x``, which is limited to ``[-1, 1]`` as in Warp.
 
@@ -81,7 +81,7 @@ def asin(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def acos(x: Number) -> Number:
     """The angle in ``[0, pi]`` whose cosine is ``x``, which is limited to ``[-1, 1]`` as in Warp.
 
@@ -98,7 +98,7 @@ def acos(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def atan(x: Number) -> Number:
     """The angle in ``[-pi/2, pi/2]`` whose tangent is ``x``.
 
@@ -115,7 +115,7 @@ def atan(x: Number) -> Number:
     """
 
 
-@elementwise(unify=("y", "x"))
+@elementwise(unify=("y", "x"), approximate=True)
 def atan2(y: Number, x: Number) -> Number:
     """The angle in ``[-pi, pi]`` of the point ``(x, y)``.
 
@@ -133,7 +133,7 @@ def atan2(y: Number, x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def sinh(x: Number) -> Number:
     """The hyperbolic sine.
 
@@ -150,7 +150,7 @@ def sinh(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def cosh(x: Number) -> Number:
     """The hyperbolic cosine.
 
@@ -167,7 +167,7 @@ def cosh(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def tanh(x: Number) -> Number:
     """The hyperbolic tangent.
 
@@ -184,7 +184,7 @@ def tanh(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def asinh(x: Number) -> Number:
     """The inverse hyperbolic sine.
 
@@ -201,7 +201,7 @@ def asinh(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def acosh(x: Number) -> Number:
     """The inverse hyperbolic cosine; NaN below 1.
 
@@ -218,7 +218,7 @@ def acosh(x: Number) -> Number:
     """
 
 
-@elementwise()
+@elementwise(approximate=True)
 def atanh(x: Number) -> Number:
     """The inverse hyperbolic tangent; NaN outside ``[-1, 1]``.
 

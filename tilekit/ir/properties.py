@@ -15,6 +15,8 @@ class Properties:
     """The Python operator, or step of the frontend, that means it."""
     elementwise: bool = False
     """Scalar arithmetic: applied to tiles, it is mapped over their elements."""
+    approximate: bool = False
+    """Its ``reference`` is only near what compiled code gives, which the interpreter asks where it can be had."""
     cooperative: bool = False
     """All lanes of the block take part, so it must not stand under a per-lane condition."""
     unify: tuple[str, ...] = ()
