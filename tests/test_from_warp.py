@@ -30,3 +30,8 @@ def test_rows_and_tests_are_the_same():
 @pytest.mark.parametrize("title", list(rows.ROWS))
 def test_row(title):
     rows.ROWS[title]()
+
+
+def test_every_function_of_warp_is_there_or_in_a_row():
+    assert len(names.LISTED) >= 355
+    assert names.nowhere() == []
