@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tests.from_warp
-from tests.from_warp import rows
+from tests.from_warp import names, rows
 
 PAGE = Path(__file__).parent.parent / "docs" / "from_warp.md"
 for module in pkgutil.iter_modules(tests.from_warp.__path__):  # importing them fills ROWS

@@ -81,6 +81,16 @@ _MOST_ELEMENTS = 2**31 - 1
 OPERAND_KINDS = (Kind.OPERAND, Kind.INDEX, Kind.TILES)
 
 
+class _Declares:
+    """A decorator of builtins: it declares a rule of the kind that it is named after."""
+
+    def __set_name__(self, owner: type, kind: str) -> None:
+        self.kind = kind
+
+    def __get__(self, builtin: Builtin, owner: type) -> Callable[[Rule], Rule]:
+        return lambda rule: builtin._declare(self.kind, rule)
+
+
 class Builtin(Properties):
     """A declared operation: a call records an op while a kernel is traced, and computes at once otherwise."""
 
@@ -315,41 +325,20 @@ class Builtin(Properties):
 
     # How a builtin is declared.
 
-    def arguments(self, rule: Rule) -> Rule:
-        return self._declare("arguments", rule)
-
     def result(self, rule: Rule, names: tuple[str, ...] | None = None) -> Rule:
         return self._declare("result", rule, names)
 
-    def coerce(self, rule: Rule) -> Rule:
-        return self._declare("coerce", rule)
-
-    def check(self, rule: Rule) -> Rule:
-        return self._declare("check", rule)
-
-    def warns(self, rule: Rule) -> Rule:
-        return self._declare("warns", rule)
-
-    def ignores(self, rule: Rule) -> Rule:
-        return self._declare("ignores", rule)
-
-    def reference(self, rule: Rule) -> Rule:
-        return self._declare("reference", rule)
-
-    def neutral(self, rule: Rule) -> Rule:
-        return self._declare("neutral", rule)
-
-    def shared(self, rule: Rule) -> Rule:
-        return self._declare("shared", rule)
-
-    def adjoint(self, rule: Rule) -> Rule:
-        return self._declare("adjoint", rule)
-
-    def lower(self, rule: Rule) -> Rule:
-        return self._declare("lower", rule)
-
-    def emit(self, rule: Rule) -> Rule:
-        return self._declare("emit", rule)
+    arguments = _Declares()
+    coerce = _Declares()
+    check = _Declares()
+    warns = _Declares()
+    ignores = _Declares()
+    reference = _Declares()
+    neutral = _Declares()
+    shared = _Declares()
+    adjoint = _Declares()
+    lower = _Declares()
+    emit = _Declares()
 
     def has_no_adjoint(self, reason: str) -> None:
         """Declare that gradients cannot flow through this op, and why; reaching one is then an error."""
