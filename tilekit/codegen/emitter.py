@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tilekit.codegen.refs import ElementIndex, Site, TileRef
+from tilekit.codegen.refs import ElementIndex, Site, TileRef, exchanges, in_place
 from tilekit.codegen.storage import Buffer, Storage, round_up
 from tilekit.codegen.target import Target
 from tilekit.codegen.text import const_literal, cpp_type
@@ -299,7 +299,9 @@ class Emitter:
 
     def copy_tiles(self, moves: Sequence[tuple[TileRef, TileRef]]) -> None:
         """Copies between buffers as if at once."""
-        needed = [(to, source) for to, source in moves if not (to.buffer is source.buffer and to.map == source.map)]
+        needed = [(to, source) for to, source in moves if not in_place(to, source)]
+        if exchanges(needed):
+            return self.exchange_elements(needed)
         ready = []
         end = self.storage.size
         for to, source in needed:
@@ -313,6 +315,15 @@ class Emitter:
         self.saved_all(len(ready) > 0 and any(source.buffer.offset < 0 for _, source in ready))
         for to, source in ready:
             self.copy(to, source)
+
+    def exchange_elements(self, moves: Sequence[tuple[TileRef, TileRef]]) -> None:
+        """Copies that change places element by element, which needs no memory."""
+        with self.each_element(*(to for to, _ in moves), *(source for _, source in moves)) as index:
+            saved = [self.fresh() for _ in moves]
+            for name, (_, source) in zip(saved, moves, strict=True):
+                self.line(f"const {source.element} {name} = {source.at(index)};")
+            for name, (to, _) in zip(saved, moves, strict=True):
+                self.line(f"{to.at(index)} = {name};")
 
     def saved_all(self, some: bool) -> None:
         """All copies for a moment are made, if there are any; their originals may be overwritten now."""

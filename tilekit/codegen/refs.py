@@ -103,3 +103,15 @@ class Site:
             addresses[number] = packed - start
             packed += -(-size // 8) * 8
         return str(self.render(ctypes.addressof(addresses)))
+
+
+def in_place(to: TileRef, source: TileRef) -> bool:
+    """Whether two tiles are the same elements of one buffer."""
+    return to.buffer is source.buffer and to.map == source.map
+
+
+def exchanges(moves: Sequence[tuple[TileRef, TileRef]]) -> bool:
+    """Whether copies write what others read, but each element only where that same element is read."""
+    meets = [(to, source) for to, _ in moves for _, source in moves if to.buffer.overlaps(source.buffer)]
+    alike = {(tile.shape, tile.layout, tile.plane) for move in moves for tile in move}
+    return bool(meets) and len(alike) == 1 and all(in_place(to, source) for to, source in meets)

@@ -25,6 +25,8 @@ def assign_layouts(fn: Function, target: Target) -> Mapping[Value, Layout]:
     itemsize = _widest(ops)
     fragments = _fragments(ops)
     layouts: dict[Value, Layout | None] = {}
+    regions = (op for op in ops if op.builtin.carries and not op.builtin.by_element)
+    in_lanes = {inner for op in regions for block in op.blocks for inner in walk(block)}
     for op in ops:
         for value in tiles_of(op):
             type = value.type
@@ -32,7 +34,7 @@ def assign_layouts(fn: Function, target: Target) -> Mapping[Value, Layout]:
             if op.builtin.along and value is next(op.inputs()) and _reduces(op, fragments.get(value)):
                 layouts.setdefault(value, fragments[value])
                 continue
-            if not (op.builtin.by_element and type.shape) or value in _in_memory(op):
+            if not (op.builtin.by_element and type.shape) or value in _in_memory(op) or op in in_lanes:
                 layouts[value] = None
                 continue
             layout = fragments[value] if value in fragments else _layout(type, target.threads, itemsize)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from tilekit.codegen.layout import Layout
 from tilekit.codegen.storage import ALIGNMENT, SCRATCH_ALIGNMENT, Buffer, Storage, round_up
@@ -13,6 +13,26 @@ from tilekit.passes.liveness import Liveness
 
 def assign_storage(fn: Function, layouts: Mapping[Value, Layout] | None = None) -> Storage:
     """Buffers for the tiles of a function: in one arena, or where they have a layout, in registers."""
+    found = _assigned(fn, layouts, in_place_first=False)
+    if any(map(_copies(found), walk(fn.body))):  # names that change places: in place, they may need less
+        other = _assigned(fn, layouts, in_place_first=True)
+        found = min(found, other, key=lambda storage: storage.size)
+    return found
+
+
+def _copies(storage: Storage) -> Callable[[Op], bool]:
+    """Tells whether a region op copies tiles that it yields."""
+    buffers = storage.buffers
+
+    def copies(op: Op) -> bool:
+        yielded = [r for block in op.blocks for r in block.results[len(block.results) - len(op.results) :]]
+        pairs = zip(yielded, op.results * len(op.blocks), strict=False) if op.results else ()
+        return any(buffers.get(a) is not buffers.get(b) for a, b in pairs if isinstance(a, Value))
+
+    return copies
+
+
+def _assigned(fn: Function, layouts: Mapping[Value, Layout] | None, in_place_first: bool) -> Storage:
     liveness = Liveness(fn)
     classes = _Classes(liveness, layouts or {})
     ops = list(walk(fn.body))
@@ -23,10 +43,10 @@ def assign_storage(fn: Function, layouts: Mapping[Value, Layout] | None = None) 
     for op in ops:
         for a, b in must_share(op):
             classes.join(a, b)
-    for op in ops:
-        for first, second in _may_share(op):
-            if isinstance(first, Value) and isinstance(second, Value) and {first, second} <= classes.of.keys():
-                classes.try_join(first, second)
+    pairs = [pair for op in ops if in_place_first for pair in _reuses(op)]
+    for first, second in (*pairs, *(pair for op in ops for pair in _may_share(op))):
+        if isinstance(first, Value) and isinstance(second, Value) and {first, second} <= classes.of.keys():
+            classes.try_join(first, second)
     for op in ops:
         _keep_apart(op, classes, liveness)
     return _layout(classes, {op.results[-1] for op in ops if op.builtin.scratch})
@@ -59,6 +79,11 @@ def _may_share(op: Op) -> Iterator[tuple[object, object]]:
         init = op.operands["init"]
         assert isinstance(init, tuple)
         yield from zip(init, op.results, strict=True)
+    yield from _reuses(op)
+
+
+def _reuses(op: Op) -> Iterator[tuple[object, object]]:
+    """The operands in whose place an op may compute its result."""
     names = ([op.builtin.updates] if op.builtin.updates else []) + list(op.builtin.reuses)
     for name in names:
         for operand in leaves(op.operands.get(name)):
