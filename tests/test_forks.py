@@ -94,7 +94,8 @@ def test_a_child_forked_while_another_thread_imports_what_launches_need(module, 
     script = tmp_path / "importing.py"
     script.write_text(IMPORTING)
     run = subprocess.run(
-        [sys.executable, "-W", "ignore", script, module], capture_output=True, text=True, timeout=300, cwd=Path(__file__).parents[1],
+        [sys.executable, "-W", "ignore", script, module],
+        capture_output=True, text=True, timeout=300, cwd=Path(__file__).parents[1],
         env={**os.environ, "TILEKIT_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert (run.stdout, run.returncode) == ("0\n", 0), run.stderr

@@ -149,6 +149,19 @@ def _() -> None:
     assert run(k, A).tolist() == [-1.0, 5.0, 18.0, 26.0]
 
 
+@row("`b = d = a` is refused")
+def _() -> None:
+    @tk.kernel
+    def k(a: tk.array1d[float], out: tk.array1d[float]):
+        t = tk.tile_load(a, shape=4)
+        b = d = t
+        b += 1.0
+        d *= 2.0
+        tk.tile_store(out, t + b * 10.0 + d * 100.0)
+
+    assert np.array_equal(run(k, A[0]), A[0] * 211 + 10)
+
+
 @row("f-strings are refused")
 def _() -> None:
     @tk.kernel

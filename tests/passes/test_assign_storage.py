@@ -116,3 +116,71 @@ def test_a_result_never_lies_on_part_of_an_operand():
         operand, result = storage.buffers[next(op.inputs())], storage.buffers[op.results[0]]
         apart = operand.offset + operand.size <= result.offset or result.offset + result.size <= operand.offset
         assert apart or operand is result
+
+
+# Names that are bound to tiles.
+
+
+def plain_row(x, y, out, n):
+    for _ in range(n):
+        x += y
+        y += tk.tile_transpose(x)
+    tk.tile_store(out, x - y)
+
+
+def bound_row(x, y, out, n):
+    start, other = x, y
+    x, y = start, other
+    for _ in range(n):
+        x += y
+        again = y
+        y = again
+        y += tk.tile_transpose(x)
+    last = x
+    tk.tile_store(out, last - y)
+
+
+def changing_row(x, y, out, n):
+    for _ in range(n):
+        x += y
+        y += tk.tile_transpose(x)
+        x, y = y, x
+    tk.tile_store(out, x - y)
+
+
+ROWS = {"plain": plain_row, "bound": bound_row, "changing": changing_row}
+
+
+def kernel_of(row):
+    @tk.kernel
+    def k(a: tk.array2d[float], b: tk.array2d[float], out: tk.array2d[float], n: int):
+        row(tk.tile_load(a, shape=(32, 32)), tk.tile_load(b, shape=(32, 32)), out, n)
+
+    return k
+
+
+def test_an_assignment_adds_no_op():
+    types = {name: ArrayType(tk.float32, 2) for name in ("a", "b", "out")} | {"n": ScalarType(tk.int32)}
+    found = [kernel_of(ROWS[name]).trace(types, LaunchForm(True, 1)) for name in ("plain", "bound")]
+    plain, bound = ([(op.builtin.name, len(op.results)) for op in walk(fn.body)] for fn in found)
+    assert plain == bound
+
+
+@pytest.mark.parametrize("options", [{"device": "cpu"}, {"arch": 90, "block_dim": 128}], ids=["cpu", "cuda"])
+@pytest.mark.parametrize("name", ["bound", "changing"])
+def test_names_that_change_places_need_no_memory(name, options):
+    if "arch" in options:
+        pytest.importorskip("cuda.core")
+    plain, found = (tk.compile(kernel_of(ROWS[each]), **options).arena_bytes for each in ("plain", name))
+    assert plain == found > 0
+
+
+def test_a_copy_takes_memory_where_both_are_used_after_a_change():
+    @tk.kernel
+    def k(a: tk.array2d[float], out: tk.array2d[float]):
+        x = tk.tile_load(a, shape=(32, 32))
+        y = x
+        y += tk.tile_transpose(x)
+        tk.tile_store(out, x - y)
+
+    assert tk.compile(k, device="cpu").arena_bytes == 2 * 32 * 32 * 4

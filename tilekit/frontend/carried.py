@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
+from tilekit.frontend.binding import own
 from tilekit.frontend.merge import (
     UNBOUND,
     Slot,
@@ -78,7 +78,7 @@ class Produced(Slot):
 
 
 class CarriedTile(Slot):
-    """A name that iterations bind to other tiles: each iteration starts with a handle of its own."""
+    """A name that iterations bind to tiles: a value of its own in each iteration, and after the loop."""
 
     def __init__(self, name: str, value: Any, guess: TileType | None) -> None:
         super().__init__(value)
@@ -86,34 +86,17 @@ class CarriedTile(Slot):
         self.type = first.type
         self.params = [Value(first.type, name)]
         self.inits = [first.read()]
-        self.handle: Tile | None = None
-        """What the name is bound to in an iteration, and after the loop."""
-        self.after: Tile | None = None
-        """What it is bound to at the end of an iteration."""
 
     def enter(self) -> Any:
-        self.handle = self._stand_in(self.params[0])
-        return self.handle
-
-    def _stand_in(self, datum: Any) -> Tile:
-        handle: Tile = wrap(datum)
-        if self.value is not None:
-            handle.stand_for(self.value)
-        return handle
+        return own(wrap(self.params[0]))
 
     def leave(self, after: Any) -> list[Any]:
         if not isinstance(after, Tile) or after.type != self.type:
             raise Unmergeable(f"is a {self.type} before the loop and {describe(after)} at the end of an iteration")
-        self.after = after
         return [after.read()]
 
     def rebuild(self, results: list[Any]) -> Any:
-        datum = results.pop(0)
-        if self.inits and datum is self.inits[0] and self.value is not None:
-            self.handle = self.value
-        else:
-            self.handle = self._stand_in(datum)
-        return self.handle
+        return own(wrap(results.pop(0)))
 
 
 class CarriedArray(Slot):
@@ -138,14 +121,6 @@ class CarriedArray(Slot):
     def rebuild(self, results: list[Any]) -> Any:
         datum = results.pop(0)
         return self.value if datum is self.inits[0] and self.value is not None else Array(datum, self.label)
-
-
-def carried_tiles(slot: Slot) -> Iterator[CarriedTile]:
-    """The tiles that a slot carries."""
-    if isinstance(slot, CarriedTile):
-        yield slot
-    for item in slot.items if isinstance(slot, TupleSlot) else [slot.slot] if isinstance(slot, Produced) else []:
-        yield from carried_tiles(item)
 
 
 def carried_slot(name: str, value: Any, plain: bool, guess: Any) -> Slot:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tilekit.config import config
 from tilekit.errors import KernelSyntaxError
+from tilekit.frontend.binding import Target, each, own, returned, value_of
 from tilekit.frontend.calls import Rewritten, is_breakpoint, resolve_call, rewritten
 from tilekit.frontend.eager_syntax import Place, rewrite_eagerly
 from tilekit.frontend.joins import Joins, Path, Site, as_kind, call_step, each_of
@@ -122,11 +123,11 @@ class Running(Tracing):
     def max_unroll(self) -> int:
         return self.forms.max_unroll
 
-    def iterate(self, items: Any, site: Site, jumps: bool) -> Iterator[Any]:
+    def iterate(self, items: Any, site: Site, jumps: bool, target: Target) -> Iterator[Any]:
         """What a loop goes through; ``jumps`` where a ``break`` or ``return`` may leave it."""
         if self.rolled(items):
             return _indices(items, jumps)
-        return self._unrolled(iter(items), site) if self.follows else iter(items)
+        return self._unrolled(each(items, target), site) if self.follows else each(items, target)
 
     def _unrolled(self, items: Iterator[Any], site: Site) -> Iterator[Any]:
         outer = self.path
@@ -156,10 +157,15 @@ class Running(Tracing):
         outer, number = path[:-1], path[-1][1]
         for later in range(number, self.joins.rounds[outer, loop]):
             value = self._convert((*outer, (loop, later)), each_of(loop), name, value)
-        return value
+        return self._convert(outer, loop, name, value)
 
     def _convert(self, path: Path, site: Site, name: str, value: Any) -> Any:
+        if (path, site, name) in self.joins.values:
+            value = own(value_of(value))
         return as_kind(value, self.joins.kinds.get((path, site), {}).get(name))
+
+    value = staticmethod(value_of)
+    given = staticmethod(returned)
 
 
 def _bool(value: Any) -> Scalar:

@@ -13,9 +13,9 @@ from typing import Any
 
 from tilekit.frontend.expressions import SUPPORT, place, site_of, support, word_of
 from tilekit.frontend.joins import Joins, Site, each_of
-from tilekit.frontend.scopes import JUMPS, always_leaves, leaves_by
+from tilekit.frontend.scopes import JUMPS, always_leaves, leaves_by, target_form
 from tilekit.frontend.source import Source
-from tilekit.frontend.syntax import FUNCTION, RESULT, Statements, bare, check_arguments, factory
+from tilekit.frontend.syntax import FUNCTION, RESULT, Statements, bare, check_arguments, factory, name_parameters
 
 Place = tuple[str, int, int]
 """File, line and column of a statement or expression."""
@@ -156,7 +156,7 @@ class EagerStatements(Statements):
         self.refuse_else(node)
         site = self.named("loop", node)
         jumps = leaves_by(node.body, (ast.Break, ast.Return))
-        arguments = (known(site, node.iter), known(jumps, node.iter))
+        arguments = (known(site, node.iter), known(jumps, node.iter), known(target_form(node.target), node.iter))
         items = support("iterate", self.items(node), *arguments, at=node.iter)
         loop = ast.For(node.target, items, self._iteration(node, site), self.join(site))
         return [*self.before(node), ast.copy_location(loop, node), *self.at_depth()]
@@ -190,13 +190,14 @@ class EagerStatements(Statements):
                 at = node.value
                 arguments = (known(self.out, at), known(RESULT, at), at)
                 node.value = support("leave", *arguments, at=at)
+            node.value = support("given", node.value, at=node.value)
         return [node]
 
     # Expressions.
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         chosen: Any = self._meeting(node, super().visit_IfExp(node), ("body", "orelse"))
-        return self._joined("choice", chosen, node)
+        return support("value", self._joined("choice", chosen, node), at=node)
 
     def _joined(self, kind: str, chosen: ast.expr, node: ast.AST) -> ast.expr:
         """An expression that one of its parts gives, in the dtype that the compiled form has for it."""
@@ -247,6 +248,7 @@ def rewrite_eagerly(source: Source, joins: Joins, apart: frozenset[Place] = froz
         body, arguments = statements.body(node.body), node.args
     check_arguments(source, arguments)
     parameters = {parameter.arg for parameter in ast.walk(arguments) if isinstance(parameter, ast.arg)}
-    body = [*(unbound(name, body[0]) for name in sorted(statements.converted - parameters)), *body]
+    named = name_parameters(arguments, body[0])
+    body = [*named, *(unbound(name, body[0]) for name in sorted(statements.converted - parameters)), *body]
     function = ast.FunctionDef(FUNCTION, bare(arguments), body, [])
     return factory(source, place(function, node))

@@ -7,7 +7,7 @@ import ast
 from typing import Any
 
 from tilekit.errors import KernelSyntaxError
-from tilekit.frontend.scopes import chain_of, local_names
+from tilekit.frontend.scopes import called_name, chain_of, local_names, target_form
 from tilekit.frontend.source import Source
 
 SUPPORT = "__tk"
@@ -65,10 +65,7 @@ def thunk(value: ast.expr) -> ast.Lambda:
 
 def is_static(node: ast.AST) -> bool:
     """Whether this is a call that reads ``static(...)``, ``tk.static(...)`` or ``wp.static(...)``."""
-    if not isinstance(node, ast.Call):
-        return False
-    name = node.func
-    return (name.attr if isinstance(name, ast.Attribute) else getattr(name, "id", "")) == "static"
+    return isinstance(node, ast.Call) and called_name(node) == "static"
 
 
 def word_of(node: ast.BoolOp) -> str:
@@ -146,6 +143,17 @@ class Expressions(ast.NodeTransformer):
     def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
         self.generic_visit(node)
         return support("list_", node, at=node)
+
+    def owned(self, target: ast.expr, value: ast.expr) -> ast.expr:
+        """What is assigned to a target: names have values of their own."""
+        form = place(ast.Constant(target_form(target)), value)
+        return support("own", value, form, at=value)
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        self.generic_visit(node)
+        form = place(ast.Constant(target_form(node.target)), node.iter)
+        node.iter = support("each", node.iter, form, at=node.iter)
+        return node
 
     def visit_Dict(self, node: ast.Dict) -> ast.AST:
         self.generic_visit(node)

@@ -1,4 +1,5 @@
-"""The number types that variables take where control flow meets, as tracing found them.
+"""The number types that variables take where control flow meets, and which then hold values of their own, as tracing
+found them.
 
 A literal has no dtype of its own: ``x = 0`` before a loop that adds float32 values is a float32 in the compiled form.
 Tracing records here what each such variable became; eager execution converts at the same places, so that both forms
@@ -35,6 +36,8 @@ class Joins:
         self.kinds: dict[tuple[Path, Site], dict[str, NumberKind]] = {}
         self.needed: dict[Site, dict[str, None]] = {}
         """The variables that must be converted at a site, on some path."""
+        self.values: set[tuple[Path, Site, str]] = set()
+        """The variables that hold tiles there, which become values (see ``binding``)."""
         self.rounds: dict[tuple[Path, Site], int] = {}
         """Iterations of unrolled loops."""
         self.path: Path = ()
@@ -56,6 +59,11 @@ class Joins:
             return
         self.kinds.setdefault((self.path, site), {})[name] = kind
         if not all(value is UNBOUND or fits(value, kind) for value in values):
+            self.needed.setdefault(site, {})[name] = None
+
+    def record_value(self, site: Site | None, name: str) -> None:
+        if site is not None:
+            self.values.add((self.path, site, name))
             self.needed.setdefault(site, {})[name] = None
 
     def names(self, *sites: Site) -> list[str]:
@@ -157,3 +165,10 @@ def record(site: Site | None, name: str, slot: Slot, values: list[Any]) -> None:
     joins = _current.get()
     if joins is not None:
         joins.record(site, name, slot, values)
+
+
+def record_value(site: Site | None, name: str) -> None:
+    """A variable holds a value of its own from this site on."""
+    joins = _current.get()
+    if joins is not None:
+        joins.record_value(site, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilekit.errors import KernelTypeError, TilekitError
+from tilekit.frontend.binding import own
 from tilekit.frontend.sameness import BoundTile, bound, same
 from tilekit.frontend.syntax import RESULT
 from tilekit.ir.core import Const, Value
@@ -144,6 +145,8 @@ class NumberSlot(Slot):
 
 
 class TileSlot(Slot):
+    """A value of its own, chosen from those that the sides leave; no op where both leave one value."""
+
     def __init__(self, sides: list[Any]) -> None:
         super().__init__()
         self.sides = sides
@@ -151,17 +154,18 @@ class TileSlot(Slot):
         if len(types) > 1:
             raise Unmergeable(f"would be {' and '.join(sorted(map(str, types)))} depending on the path taken")
         (self.type,) = types
+        first = sides[0]
+        known = first is not MISSING and all(side is not MISSING and side.datum is first.datum for side in sides)
+        self.known = first.datum if known else None
 
     def operands(self, side: int) -> list[Any]:
+        if self.known is not None:
+            return []
         value = self.sides[side]
         return [undefined(self.type).read() if value is MISSING else value.datum]
 
     def rebuild(self, results: list[Any]) -> Any:
-        tile = wrap(results.pop(0))
-        for side in self.sides:
-            if side is not MISSING:
-                tile.stand_for(side.tile)
-        return tile
+        return own(wrap(results.pop(0) if self.known is None else self.known))
 
 
 class ArraySlot(Slot):

@@ -13,8 +13,8 @@ from typing import Any
 
 from tilekit.errors import KernelTypeError
 from tilekit.frontend import joins
-from tilekit.frontend.aliases import Aliases
-from tilekit.frontend.carried import CarriedTile, Produced, carried_slot, carried_tiles
+from tilekit.frontend.binding import holds_tile, own, value_of
+from tilekit.frontend.carried import Produced, carried_slot
 from tilekit.frontend.merge import MISSING, UNBOUND, Slot, Unmergeable, guess_of, merge, shown_name
 from tilekit.frontend.sameness import bound
 from tilekit.frontend.state import Body, Cells, Names, Snapshot, current_builder
@@ -44,7 +44,6 @@ class _Branch:
     builder: Builder
     names: dict[str, Any]
     tiles: list[Any]
-    unreadable: list[Any]
 
 
 def trace_if(
@@ -71,7 +70,7 @@ def trace_if(
             after = cells.read()
             # A view's value has to be read while the branch is being recorded.
             read = {name: bound(value) for name, value in after.items()}
-            sides.append(_Branch(builder, read, tiles.values(), tiles.spoiled()))
+            sides.append(_Branch(builder, read, tiles.values()))
         tiles.restore()
         cells.write(before)
     slots = _merge_names(cells, before, [side.names for side in sides], flags)
@@ -90,8 +89,15 @@ def trace_if(
     cells.write({name: slot.rebuild(results) for name, slot in slots.items()})
     for i in changed:
         tiles.tiles[i][0].rebind(results.pop(0))
-    for side in sides:
-        tiles.spoil(side.unreadable)
+    settle(cells, site)
+
+
+def settle(cells: Cells, site: joins.Site | None) -> None:
+    """Give the names that a branch or loop binds values of their own, whichever way was taken."""
+    for name, value in cells.read().items():
+        if cells.plain[name] and holds_tile(value):
+            joins.record_value(site, name)
+            cells.write({name: own(value_of(value))})
 
 
 def _left_by(flags: Iterable[str]) -> str:
@@ -194,9 +200,6 @@ class Loop:
         self.region = _region_name("loop")
         self.tile_names = tile_names(bodies)
         self.guesses: dict[str, ScalarType] = {}
-        self.aliases = Aliases()
-        self.unreadable = self.tiles.unreadable
-        """As in ``Snapshot``, at the end of an iteration and so at the start of the next."""
 
     def trace(self, step: Callable[[list[Value]], list[Any]], lead: list[Any]) -> tuple[Block, list[Any], list[Slot]]:
         """Record ``step`` on fresh parameters for ``lead`` and the carried state until the types settle."""
@@ -224,31 +227,21 @@ class Loop:
             self.cells.write({name: slot.enter() for name, slot in slots.items()})
             # The loop goes on only where no jump has left it.
             self.cells.write(dict.fromkeys((name for name in slots if name.startswith(JUMP_FLAGS)), False))
-            self.aliases.link(_carried(slots))
-            self.tiles.spoil(self.unreadable)
             first = run_iteration(self.cells, lambda: step(leading))
             after = self.cells.read()
             again = [name for name, slot in slots.items() if self._mismatch(name, slot, after[name])]
             if again:
-                self.aliases = Aliases()
                 return None
             for name, slot in slots.items():
                 joins.record(self.site, name, slot, [self.before[name], after[name]])
+                if self.cells.plain[name] and (holds_tile(self.before[name]) or holds_tile(after[name])):
+                    joins.record_value(self.site, name)
             finals = [datum for name in list(slots) for datum in self._leave(slots, name, after[name], builder)]
             finals += self.tiles.values()
-            if self._is_shared(slots, held, builder):
-                return None
         params = [*leading, *(p for slot in slots.values() for p in slot.params), *held]
         inits = [*lead, *(i for slot in slots.values() for i in slot.inits), *(datum for _, datum in self.tiles.tiles)]
         block = builder.block(tuple(params), (*first, *finals))
         return block, inits, list(slots.values())
-
-    def _is_shared(self, slots: dict[str, Slot], held: list[Value], builder: Builder) -> bool:
-        """Whether an iteration may start with tiles under more names, or unreadable ones, than this one knew of."""
-        before, self.unreadable = self.unreadable, self.tiles.spoiled()
-        spoiled = {p for p, a, b in zip(held, before, self.unreadable, strict=True) if a is None and b is not None}
-        news = self.aliases.find(_carried(slots), [tile for tile, _ in self.tiles.tiles])
-        return news or (bool(spoiled) and not spoiled.isdisjoint(_used(builder)))
 
     def _slot(self, name: str, value: Any) -> Slot:
         guess = self.guesses.get(name)
@@ -297,9 +290,9 @@ class Loop:
             position += len(slot.params)
             values[slot.name] = slot.rebuild(data)
         self.cells.write(values)
-        self.aliases.link([tile for slot in slots for tile in carried_tiles(slot)])
         for i, (tile, datum) in enumerate(self.tiles.tiles):
             tile.rebind(found.get(position + i, datum))
+        settle(self.cells, self.site)
 
 
 def _used(builder: Builder) -> set[Value]:
@@ -309,21 +302,29 @@ def _used(builder: Builder) -> set[Value]:
     return yielded.union(*(op.inputs() for op in ops))
 
 
-def _carried(slots: dict[str, Slot]) -> list[CarriedTile]:
-    return [tile for slot in slots.values() for tile in carried_tiles(slot)]
-
-
 def drop_unchanged(block: Block, inits: list[Any], lead: int) -> tuple[list[int], Block, list[Any]]:
     """Remove carried parameters that every iteration passes on as they are; which positions after ``lead`` stay."""
     params = block.params
     first = len(block.results) - (len(params) - lead)
     yielded = dict(zip(range(lead, len(params)), block.results[first:], strict=True))
-    gone = {i for i, result in yielded.items() if result is params[i]}
+    gone = _unchanged(params, yielded, inits)
     kept = [i for i in range(len(params)) if i not in gone]
     results = (*block.results[:first], *(yielded[i] for i in kept if i >= lead))
     trimmed = substitute(Block(block.params, block.ops, results), {params[i]: inits[i] for i in gone})
     block = Block(tuple(params[i] for i in kept), trimmed.ops, trimmed.results)
     return [i - lead for i in kept if i >= lead], block, [inits[i] for i in kept]
+
+
+def _unchanged(params: tuple[Value, ...], yielded: dict[int, Any], inits: list[Any]) -> set[int]:
+    """The parameters that every iteration starts with as the first one does."""
+    known: dict[Any, Any] = {}
+    gone: set[int] = set()
+    while True:
+        found = {i for i, r in yielded.items() if r is params[i] or known.get(r, r) is inits[i]}
+        if found == gone:
+            return gone
+        gone = found
+        known = {params[i]: inits[i] for i in gone}
 
 
 def as_operand(value: Any) -> Any:

@@ -31,6 +31,11 @@ def shown_chain(chain: Chain) -> str:
     return "".join(f".{key}" if kind == "attr" else f"[{key!r}]" for kind, key in chain)
 
 
+def called_name(node: ast.Call) -> str:
+    """How the function is called that a call names."""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
 def walk_scope(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """Every node that binds in one function scope: not those in lambdas and comprehensions, which have their own.
 
@@ -118,4 +123,34 @@ def always_leaves(nodes: list[ast.stmt]) -> bool:
             return True
         if isinstance(node, ast.If) and node.orelse and always_leaves(node.body) and always_leaves(node.orelse):
             return True
+    return False
+
+
+def target_form(target: ast.expr) -> Any:
+    """The form of an assignment's target (see ``binding``)."""
+    if isinstance(target, ast.Tuple | ast.List):
+        return tuple(map(target_form, target.elts))
+    return None if isinstance(target, ast.Name) else "*" if isinstance(target, ast.Starred) else "item"
+
+
+_FIXED_ATTRIBUTES = ("dtype", "ndim")
+_FIXED_CALLS = ("isinstance", "hasattr", "static")
+
+
+def is_fixed(test: ast.expr, local: set[str]) -> bool:
+    """Whether a condition is surely known when the kernel is compiled, whatever is unrolled and helpers are given."""
+    match test:
+        case ast.Constant():
+            return True
+        case ast.Name():
+            return test.id not in local
+        case ast.Attribute():
+            return test.attr in _FIXED_ATTRIBUTES or is_fixed(test.value, local)
+        case ast.Call():
+            return called_name(test) in _FIXED_CALLS
+        case ast.Compare() if all(isinstance(op, ast.Is | ast.IsNot) for op in test.ops):
+            return True
+        case ast.Compare() | ast.BoolOp() | ast.UnaryOp() | ast.BinOp() | ast.Subscript() | ast.Tuple() | ast.List():
+            parts = [part for part in ast.iter_child_nodes(test) if isinstance(part, ast.expr)]
+            return all(is_fixed(part, local) for part in parts)
     return False

@@ -41,7 +41,7 @@ class Recorded:
             self.value = run()
         self.ops = builder.ops
         self.computes = all(op.builtin.elementwise for op in self.ops) and not self.tiles.changed()
-        self.after = self.tiles.values(), self.tiles.spoiled()
+        self.after = self.tiles.values()
         live = current_builder().live
         self.made = live[self.tiles.count :]
         del live[self.tiles.count :]
@@ -52,9 +52,8 @@ class Recorded:
         builder = current_builder()
         builder.ops.extend(self.ops)
         builder.live.extend(self.made)
-        for (tile, _), datum in zip(self.tiles.tiles, self.after[0], strict=True):
+        for (tile, _), datum in zip(self.tiles.tiles, self.after, strict=True):
             tile.rebind(datum)
-        self.tiles.spoil(self.after[1])
         return self.value
 
 

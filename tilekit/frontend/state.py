@@ -57,28 +57,17 @@ class Snapshot:
 
     tiles: list[tuple[Tile, Any]]
     count: int
-    unreadable: list[Any]
-    """For each tile, where a handle that may be it was updated, or None."""
 
     @classmethod
     def take(cls) -> Snapshot:
         live = current_builder().live
         tiles = [tile for tile in (reference() for reference in live) if tile is not None]
         live[:] = [reference for reference in live if reference() is not None]
-        return cls([(tile, tile._datum) for tile in tiles], len(live), [tile.stale for tile in tiles])
+        return cls([(tile, tile._datum) for tile in tiles], len(live))
 
     def restore(self) -> None:
-        for (tile, datum), stale in zip(self.tiles, self.unreadable, strict=True):
+        for tile, datum in self.tiles:
             tile.rebind(datum)
-            tile.stale = stale
-
-    def spoil(self, unreadable: list[Any]) -> None:
-        """Let tiles be unreadable from here on."""
-        for (tile, _), stale in zip(self.tiles, unreadable, strict=True):
-            tile.stale = tile.stale or stale
-
-    def spoiled(self) -> list[Any]:
-        return [tile.stale for tile, _ in self.tiles]
 
     def values(self) -> list[Any]:
         return [tile._datum for tile, _ in self.tiles]

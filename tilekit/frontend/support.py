@@ -13,13 +13,14 @@ from tilekit.config import config
 from tilekit.errors import KernelAssertionError, KernelTypeError
 from tilekit.frontend import joins
 from tilekit.frontend.arithmetic import binary, div, mod
+from tilekit.frontend.binding import assigned, each, name_arguments, own, returned, value_of
 from tilekit.frontend.calls import resolve_call, warp_attribute
 from tilekit.frontend.containers import KernelDict, KernelList
 from tilekit.frontend.declarations import Declaration
 from tilekit.frontend.joins import Site
 from tilekit.frontend.ranges import Range, range_operands
 from tilekit.frontend.reads import as_python, read
-from tilekit.frontend.regions import Loop, as_operand, run_iteration, trace_if
+from tilekit.frontend.regions import Loop, as_operand, run_iteration, settle, trace_if
 from tilekit.frontend.short_circuits import compared, conditions, negated, one_side, operands, truth
 from tilekit.frontend.state import Body, Cells, Names
 from tilekit.frontend.syntax import JUMP_FLAGS, RETURNED
@@ -53,15 +54,10 @@ class Tracing:
     list_ = KernelList
     dict_ = KernelDict
 
-    @staticmethod
-    def unpack(value: Any, count: int) -> Any:
-        if isinstance(value, Tile | Array):
-            elements = ", ".join(f"t[{i}]" for i in range(min(count, 3)))
-            raise fail(KernelTypeError(f"{describe(value)} cannot be unpacked; read its elements, as in {elements}"))
-        found = OPERATORS["unpack"](value, count)
-        if isinstance(found, Scalar):
-            raise fail(KernelTypeError("a number cannot be unpacked into several names"))
-        return found
+    own = staticmethod(own)
+    assigned = staticmethod(assigned)
+    each = staticmethod(each)
+    arguments = staticmethod(name_arguments)
 
     # Branches.
 
@@ -72,13 +68,14 @@ class Tracing:
         known = truth(test)
         if isinstance(known, bool):
             (then if known else orelse)()
+            settle(Cells(names, then, orelse), site)
         else:
             trace_if(known, then, orelse, names, flags, site=site)
 
     def ifexp(self, test: Any, then: Callable[[], Any], orelse: Callable[[], Any], site: Site | None = None) -> Any:
         known = truth(test)
         if isinstance(known, bool):
-            return then() if known else orelse()
+            return value_of(then() if known else orelse())
         return one_side(known, then, orelse, site)
 
     @staticmethod
@@ -134,12 +131,14 @@ class Tracing:
         for number, item in enumerate(items):
             gone = truth(stop()) if stop is not None else False
             if gone is True:
-                return
+                break
             with joins.iteration(site, number):
+                settle(cells, site)
                 if gone is False:
                     run_iteration(cells, partial(body, item))
                 else:
                     run_iteration(cells, partial(self._guarded, gone, body, item, names, site))
+        settle(cells, site)
 
     @staticmethod
     def _guarded(gone: Scalar, body: Body, item: Any, names: Names, site: Site | None) -> None:
@@ -175,7 +174,7 @@ class Tracing:
         """``old += value`` and its kin."""
         if isinstance(old, Tile):
             return _IN_PLACE[symbol](old, value)
-        return {"/": cls.div, "%": cls.mod}.get(symbol, partial(cls.binary, symbol))(old, value)
+        return own({"/": cls.div, "%": cls.mod}.get(symbol, partial(cls.binary, symbol))(old, value))
 
     @classmethod
     def update_element(cls, target: Any, index: Any, symbol: str, value: Any) -> None:
@@ -195,10 +194,10 @@ class Tracing:
         return value if self.declaration is None else self.declaration.result(value)
 
     @staticmethod
-    def returned(returned: Any, result: Any) -> Any:
+    def returned(is_returned: Any, result: Any) -> Any:
         """What a function returns at its end."""
-        if result is None or returned is True:
-            return result
+        if result is None or is_returned is True:
+            return returned(result)
         raise fail(
             KernelTypeError(
                 f"the function returns {describe(result)} on some paths and ends without 'return' on others; "
@@ -279,7 +278,7 @@ def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any], 
 def _while(proceed: Callable[[], Any], body: Body, names: Names, source: Body, site: Site | None = None) -> None:
     first = truth(proceed())
     if first is False:
-        return
+        return settle(Cells(names, body, source), site)
     loop = Loop(names, body, source, runs=first is True, site=site)
     start = as_operand(first)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tilekit.errors import KernelSyntaxError
 from tilekit.frontend.expressions import SUPPORT, SYMBOLS, Expressions, is_static, place, support, thunk
-from tilekit.frontend.scopes import always_leaves, assigned_names, leaves_by, loaded_names
+from tilekit.frontend.scopes import always_leaves, assigned_names, is_fixed, leaves_by, loaded_names, target_form
 from tilekit.frontend.source import Source
 
 RETURNED = "__returned"
@@ -110,8 +110,9 @@ class Statements(Expressions):
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         live = self._live([*node.body, *node.orelse])
+        fixed = is_fixed(node.test, self.local)
         test = self.test(node.test)
-        return self._branch(test, self.body(node.body), self.body(node.orelse), live, node)
+        return self._branch(test, self.body(node.body), self.body(node.orelse), live, node, fixed=fixed)
 
     def _branch(
         self,
@@ -121,9 +122,14 @@ class Statements(Expressions):
         live: dict[str, bool | str],
         at: ast.stmt,
         guards: tuple[str, ...] = (),
+        fixed: bool = False,
     ) -> list[ast.stmt]:
-        """A branch on ``test``; one that ``guards`` flags of jumps runs its first side only."""
-        names = self._names(assigned_names([*then, *orelse]), live, at)
+        """A branch on ``test``; one that ``guards`` flags of jumps runs its first side only.
+
+        What a branch with a ``fixed`` test binds needs no value of its own after it.
+        """
+        bound = assigned_names([*then, *orelse])
+        names = self._names(dict.fromkeys(bound, False) if fixed else bound, live, at)
         then_name, else_name = self.fresh("then"), self.fresh("else")
         arguments = [test, _load(then_name, at), _load(else_name, at), names]
         arguments += [self.site("rest", at), _constant(guards, at)] if guards else [self.site("if", at)]
@@ -171,7 +177,7 @@ class Statements(Expressions):
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
         self.refuse_else(node)
         item, live = self.fresh("item"), self._live(node.body)
-        target = place(ast.Assign([node.target], _load(item, node.target)), node.target)
+        target = place(ast.Assign([node.target], self.owned(node.target, _load(item, node.target))), node.target)
         iterable = self.items(node)
         return self._loop(node, "for_", iterable, [target], live, item)
 
@@ -233,10 +239,18 @@ class Statements(Expressions):
             if isinstance(target, ast.Attribute):
                 raise self.refuse(target, "assigning an attribute", "use a variable or an array")
         self.generic_visit(node)
-        target = node.targets[0]
-        if isinstance(target, ast.Tuple | ast.List) and not any(isinstance(e, ast.Starred) for e in target.elts):
-            node.value = support("unpack", node.value, _constant(len(target.elts), node), at=node.value)
-        return [node]
+        if len(node.targets) > 1:
+            forms = _constant(tuple(map(target_form, node.targets)), node)
+            value = support("assigned", node.value, forms, at=node.value)
+            return [place(ast.Assign([ast.Tuple(node.targets, ast.Store())], value), node)]
+        if not isinstance(node.targets[0], ast.Subscript):
+            node.value = self.owned(node.targets[0], node.value)
+        return [node, *self._owned_rest(node)]
+
+    def _owned_rest(self, node: ast.Assign) -> list[ast.stmt]:
+        """The list that Python makes for a starred name becomes the kernel's."""
+        names = [item.value for item in ast.walk(node.targets[0]) if isinstance(item, ast.Starred)]
+        return [assign(n.id, self.owned(n, _load(n.id, n)), n) for n in names if isinstance(n, ast.Name)]
 
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
         symbol = SYMBOLS[type(node.op)]
@@ -290,10 +304,18 @@ def rewrite_function(source: Source) -> ast.Module:
     local = sorted(assigned_names(body) | {RETURNED: True, RESULT: True})
     declared = ast.If(ast.Constant(False), [assign(n, ast.Constant(None), node) for n in local], [])
     start = [declared, assign(RETURNED, _constant(False, node), node), assign(RESULT, _constant(None, node), node)]
+    start += name_parameters(arguments, node)
     end = ast.Return(support("returned", _load(RETURNED, node), _load(RESULT, node), at=node))
     # A name of its own, so that the user's function can refer to itself and may have any name.
     function = ast.FunctionDef(FUNCTION, bare(arguments), [*start, *body, end], [])
     return factory(source, place(function, node))
+
+
+def name_parameters(arguments: ast.arguments, at: ast.AST) -> list[ast.stmt]:
+    """A statement that makes a function's parameters names of what they are given; none where it has no parameters."""
+    names = [item.arg for item in ast.walk(arguments) if isinstance(item, ast.arg)]
+    loads = [_load(name, at) for name in names]
+    return [place(ast.Expr(support("arguments", *loads, at=at)), at)] if loads else []
 
 
 def closure_names(function: FunctionType) -> list[str]:

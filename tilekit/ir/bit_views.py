@@ -28,7 +28,7 @@ class BitsTile(Tile):
     def of(cls, source: Tile, dtype: DType, shape: tuple[int, ...]) -> BitsTile:
         tile = cls.__new__(cls)
         tile.source, tile.whole = source, TileType(dtype, shape)
-        tile.base, tile.made_at = source.base, source.made_at
+        tile.base, tile.made_at, tile.named = source.base, source.made_at, False
         tile._map, tile._offset, tile._repeats = ViewMap.identity(shape), None, source._repeats
         return tile
 

@@ -143,3 +143,9 @@ def together(run: Callable[[], Any], what: str) -> Any:
     """The result of ``run``, done once for all lanes of a block where they take turns (see ``runtime.turns``)."""
     team = getattr(_active.get(), "team", None)
     return run() if team is None else team.together(run, what)
+
+
+def agreed(run: Callable[[], Any], key: object) -> Any:
+    """The result of ``run``, done once for all lanes of a block that have the same key, where they take turns."""
+    team = getattr(_active.get(), "team", None)
+    return run() if team is None else team.agreed(run, key)

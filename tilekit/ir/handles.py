@@ -1,9 +1,9 @@
 """What a kernel's variables hold: ``Scalar``, ``Tile`` and ``Array`` handles.
 
 A scalar or array handle stands for one value for ever. A tile handle stands for storage: writing to it rebinds it to
-a new value, and every Python variable, view and helper that holds the handle sees the new value. So aliasing is
-exact, while the IR below sees values only. The same classes serve tracing (data is an SSA value) and eager execution
-(data is a NumPy array).
+a new value, which its views and the helpers that it was given to see. A name of a kernel has a handle of its own (see
+``Tile.bound``), so that two names never share storage. The same classes serve tracing (data is an SSA value) and eager
+execution (data is a NumPy array).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from tilekit.errors import KernelIndexError, KernelNameError, KernelTypeError, Location, UninitializedError
 from tilekit.ir.attributes import Attributes
-from tilekit.ir.context import Builder, Concrete, Datum, active, fail, together
+from tilekit.ir.context import Builder, Concrete, Datum, active, agreed, fail, together
 from tilekit.ir.operators import OPERATORS as OPERATORS, Arithmetic
 from tilekit.ir.types import ArrayType, ScalarType, TileType, Type
 from tilekit.ir.views import ViewMap
@@ -132,7 +132,7 @@ class Tile(Arithmetic, Attributes):
     """A tile inside a kernel: storage of its own (a base), or a view of another tile."""
 
     __slots__ = (
-        "__weakref__", "_datum", "_map", "_offset", "_repeats", "_twins", "base", "made_at", "stale", "written",
+        "__weakref__", "_datum", "_map", "_offset", "_repeats", "base", "made_at", "named", "written",
     )  # fmt: skip
     offered = "shape, dtype, ndim, size and T"
     prefix = "tile_"
@@ -140,8 +140,8 @@ class Tile(Arithmetic, Attributes):
     def __init__(self, datum: Datum, written: bool = True) -> None:
         self._datum: Datum = datum
         self.base: Tile = self
-        self._twins: tuple[Any, ...] = ()
-        self.stale: Any = None
+        self.named = False
+        """Whether a name, a list or a tuple of a kernel holds this handle."""
         self._map: ViewMap | None = None
         self._offset: Any = None
         self._repeats: tuple[TileType, Location | None] | None = None
@@ -165,7 +165,7 @@ class Tile(Arithmetic, Attributes):
                 )
             )
         tile = of.sibling()
-        tile.base = of.base
+        tile.base, tile.named = of.base, False
         tile._map = composed
         tile._offset = of._offset if offset is None else offset if of._offset is None else of._offset + offset
         tile.made_at = of.made_at
@@ -229,13 +229,6 @@ class Tile(Arithmetic, Attributes):
 
     def read(self, unread: bool = False) -> Datum:
         """The value that the tile holds now; ``unread`` where it is passed on without being looked at."""
-        if self.base.stale is not None:
-            raise fail(
-                KernelTypeError(
-                    f"this {self.type} may be the same tile as the one that was updated in place at "
-                    f"line {self.base.stale.line}, or not, depending on the path taken; update a copy there"
-                )
-            )
         if isinstance(self.base._datum, Dead):
             raise fail(
                 KernelNameError(
@@ -287,8 +280,6 @@ class Tile(Arithmetic, Attributes):
             raise fail(
                 KernelTypeError(f"{context.element}(): op is run for single elements and cannot write to a tile")
             )
-        if self.base._twins:
-            self._part()
         self.base._datum = datum
         self.base.written = True
 
@@ -305,26 +296,33 @@ class Tile(Arithmetic, Attributes):
             )
         )
 
-    def twins(self) -> list[Tile]:
-        """The tiles that this one may be, depending on the path taken."""
-        return [tile for tile in (reference() for reference in self.base._twins) if tile is not None]
+    def bound(self) -> Tile:
+        """What a name is bound to: this handle if it has no name yet, else a tile of its own with the value of now."""
+        if self.named or not self.is_view:
+            return self._agreed(self._named)
+        self.named = True
+        return self
 
-    def twin(self, other: Tile) -> None:
-        """Note that this handle may be ``other``'s base: updating one makes the other unreadable."""
-        for a, b in ((self.base, other.base), (other.base, self.base)):
-            a._twins = (*(r for r in a._twins if r() is not None and r() is not b), weakref.ref(b))
+    def _named(self) -> Tile:
+        tile = self._copy() if self.named else self
+        tile.named = True
+        return tile
 
-    def stand_for(self, other: Tile) -> None:
-        """Note that this fresh handle stands, on some path, for ``other``, and so for all that ``other`` may be."""
-        for tile in (other.base, *other.twins()):
-            if tile is not self.base:
-                self.twin(tile)
+    def value(self, unnamed: bool = False) -> Tile:
+        """A tile of its own with the value of now, without a name; with ``unnamed``, itself where it has none."""
+        if unnamed and self.is_view and not self.named:
+            return self
+        return self._agreed(lambda: self if unnamed and not self.named else self._copy())
 
-    def _part(self) -> None:
-        context = active()
-        for twin in self.twins():
-            if not isinstance(twin._datum, Dead):
-                twin.stale = context.location() if context is not None else None
+    def _copy(self) -> Tile:
+        if isinstance(self.base._datum, Dead):
+            return self  # whoever reads it hears of that
+        tile = Tile(self.read(unread=True), self.base.written)
+        tile.made_at = self.made_at
+        return tile
+
+    def _agreed(self, run: Any) -> Tile:
+        return agreed(run, (id(self.base), repr(self._offset)))  # type: ignore[no-any-return]
 
     def rebind(self, datum: Datum) -> None:
         """Set the base's value without recording anything: for the frontend's regions."""

@@ -9,6 +9,8 @@ from typing import Any
 from tilekit.errors import KernelValueError
 from tilekit.ir.core import Block, Function, Op, Value, free_values, leaves, walk
 from tilekit.ir.types import TileType
+from tilekit.passes.eliminate_dead_code import eliminate_dead_code
+from tilekit.passes.liveness import Liveness
 
 
 def is_cooperative(op: Op) -> bool:
@@ -156,6 +158,37 @@ def check_lanes(fn: Function, whole: int = 0) -> None:
     """
     found = Uniformity(fn, whole)
     _check_block(fn.body, found, None)
+    if found.cause:
+        _check_tiles(fn, found)
+
+
+def _check_tiles(fn: Function, found: Uniformity) -> None:
+    """Refuse tiles of one lane: copies of a view at its own place, and copies that it would update by itself."""
+    liveness = Liveness(fn)
+    used = {value for op in walk(eliminate_dead_code(fn).body) for value in op.results}
+    under = {inner for op in found.divergent for block in op.blocks for inner in walk(block)}
+    for op in walk(fn.body):
+        if is_update(op):
+            base = updated_operand(op)
+            if found.of([base]) is not None or (op in under and base in liveness.interferes[op.results[0]]):
+                raise _own_copy(op)
+        elif op.builtin.carries:
+            for result, bound in carried_pairs(op):
+                cause = found.of(bound) if isinstance(result.type, TileType) and result in used else None
+                if cause is not None:
+                    raise KernelValueError(
+                        f"a {result.type} is carried by the {_what(op)}{_line(op)}, but differs between lanes because "
+                        f"of the value{_line(cause)}; lanes share their tiles, so carry the index of the part instead",
+                        op.location,
+                    )
+
+
+def _own_copy(op: Op) -> KernelValueError:
+    return KernelValueError(
+        f"{written(op)}: a lane cannot write to a copy of a tile by itself, as lanes share their tiles; bind the name "
+        "where all lanes do, or write to the tile itself",
+        op.location,
+    )
 
 
 def _check_block(block: Block, found: Uniformity, under: Op | None) -> None:

@@ -206,6 +206,13 @@ class Member:
         alone = self.turns.busy or not called_by_kernel()
         return run() if alone else self._meet(what, lambda all: run(), None)
 
+    def agreed(self, run: Callable[[], Any], key: object) -> Any:
+        """What a lane's name is bound to: one tile for all lanes, unless views differ between them."""
+        if self.support.apart or self.turns.busy or not called_by_kernel():
+            return run()
+        given = {"run": run, "key": key}
+        return self._meet("an assignment of a tile", _one_a_key, given)[self.lane]
+
     def _meet(self, what: str, run: Callable[[list[Arrival]], Any], given: dict[str, Any] | None) -> Any:
         return self.turns.meet(self.lane, Arrival(what, locate(), lambda all: self._alone(lambda: run(all)), given))
 
@@ -215,6 +222,16 @@ class Member:
             return run()
         finally:
             self.turns.busy = False
+
+
+def _one_a_key(arrivals: list[Arrival]) -> list[Any]:
+    """For each lane the result of the first one with its key."""
+    found: dict[object, Any] = {}
+    for arrival in arrivals:
+        assert arrival.given is not None
+        if arrival.given["key"] not in found:
+            found[arrival.given["key"]] = arrival.given["run"]()
+    return [found[arrival.given["key"]] for arrival in arrivals if arrival.given is not None]
 
 
 def _holds_tile(value: Any) -> bool:
