@@ -204,13 +204,14 @@ class CudaEmitter(Emitter):
         """The array's axis along which elements lie side by side and a tile starts at a multiple of 16 bytes."""
         assert self.op is not None
         value, given = self.op.operands[array], self.op.operands[offset]
-        known = next((self.target.arrays.get(name) for name, param in self.fn.params.items() if param is value), None)
+        assert isinstance(value, Value)
+        known = self.target.class_of(value, self.fn, self._defined)
         offsets = given if isinstance(given, tuple) else (given,)
-        if known is None or known.unit_axis < 0 or not known.aligned:
+        if known.unit_axis < 0 or not known.aligned:
             return None
         axis = known.unit_axis
         first = affine_of(offsets[axis], self._defined).divisor if axis < len(offsets) else 0
-        return axis if first * value.type.dtype.itemsize % PACK_BYTES == 0 else None  # type: ignore[union-attr]
+        return axis if first * value.type.dtype.itemsize % PACK_BYTES == 0 else None
 
     # Tiles.
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tilekit.ir.core import Function, Op, Value
+from tilekit.ir.types import ArrayType
+
 
 @dataclass(frozen=True)
 class ArrayClass:
@@ -62,3 +65,14 @@ class Target:
     @property
     def is_cpu(self) -> bool:
         return self.kind == "cpu"
+
+    def class_of(self, array: Value, fn: Function, defined: Mapping[Value, Op]) -> ArrayClass:
+        """What may be assumed of an array of a function: a parameter, or a part of one such as ``a[i]``."""
+        assert isinstance(array.type, ArrayType)
+        source, ndim = defined.get(array), array.type.ndim
+        if source is not None and source.builtin.part_of:
+            whole = source.operands[source.builtin.part_of]
+            assert isinstance(whole, Value)
+            return self.class_of(whole, fn, defined).part(ndim)
+        name = next((name for name, param in fn.params.items() if param is array), "")
+        return self.arrays.get(name) or ArrayClass(-1, False, (False,) * ndim, True)

@@ -15,7 +15,7 @@ from tilekit.codegen.gemm_plan import OLDEST_TENSOR_CORES, Plan, plan
 from tilekit.codegen.gemm_product import Product, Situation, Source
 from tilekit.codegen.gemm_tiles import architecture
 from tilekit.codegen.orders import PACK_BYTES
-from tilekit.codegen.target import ArrayClass, Target
+from tilekit.codegen.target import Target
 from tilekit.config import config
 from tilekit.errors import CompileError, TilekitError
 from tilekit.ir.affine import affine_of, definitions
@@ -98,7 +98,6 @@ class _Chooser:
         self.target = target
         self.shared = shared
         self.defined = definitions(fn.body)
-        self.names = {value: name for name, value in fn.params.items()}
 
     def loop_plans(self) -> dict[Op, Plan]:
         """The plan of each product that a loop accumulates and does nothing else."""
@@ -177,17 +176,10 @@ class _Chooser:
         return _located(made, self._situation(), op)
 
     def _source(self, loop: Op, load: found.Load, k_axis: int, joined: bool) -> Source:
-        known = self._class_of(_array(load))
+        known = self.target.class_of(_array(load), self.fn, self.defined)
         across = 1 - load.k_axis
         axes = (across, load.k_axis) if k_axis == 1 else (load.k_axis, across)
         return Source(known, axes, self._multiple(loop, load, known.unit_axis, joined))
-
-    def _class_of(self, array: Value) -> ArrayClass:
-        ndim = array.type.ndim  # type: ignore[union-attr]
-        source = self.defined.get(array)
-        if source is not None and source.builtin.part_of:
-            return self._class_of(source.operands[source.builtin.part_of]).part(ndim)  # type: ignore[arg-type]
-        return self.target.arrays.get(self.names.get(array, "")) or ArrayClass(-1, False, (False,) * ndim, True)
 
     def _multiple(self, loop: Op, load: found.Load, axis: int, joined: bool) -> int:
         """What divides the offsets of a load along an axis: of the first, and where steps are the loop's, of all."""
