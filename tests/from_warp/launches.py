@@ -92,3 +92,14 @@ def _() -> None:
         tk.launch(tk.kernel(k), dim=(2, 4), inputs=[a, out], block_dim=8)
     tk.launch(tk.kernel(k), dim=(2, 4), inputs=[a, out], block_dim=4)
     assert out.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+@row("a launch gives every argument")
+def _() -> None:
+    @tk.kernel
+    def k(out: tk.array1d[float], factor: float = 3.0):
+        out[tk.tid()] = factor
+
+    out = np.zeros(2, np.float32)
+    tk.launch(k, dim=2, outputs=[out])
+    assert out.tolist() == [3.0, 3.0]

@@ -95,8 +95,9 @@ def _tail(ndim: int, declared: str = "", fast: str = "") -> str:
     """The entry point: goes through the points row by row, so that a coordinate is an increment, not a division."""
     last = ndim - 1
     start = "".join(f"    tk::i32 c{i} = (tk::i32)tk::coordinate(*launch, begin, {i});\n" for i in range(last))
-    carry = "".join(f"if (++c{axis} == launch->dim[{axis}]) {{ c{axis} = 0; " for axis in reversed(range(last)))
-    carry += "}" * last
+    carry = ""
+    for axis in range(last):
+        carry = f"if (c{axis} + 1ll < launch->dim[{axis}]) {{ ++c{axis}; }} else {{ c{axis} = 0; {carry} }}"
     return f"""    return true;
 }}
 
@@ -106,10 +107,15 @@ TK_COLD void run_blocks(const tk::Launch* TK_RESTRICT launch, tk::i64 begin, tk:
 {declared}{start}    tk::i32 x0 = (tk::i32)tk::coordinate(*launch, begin, {last});
     for (tk::i64 row = begin; row < end && !tk::has_failed(error);) {{
         const tk::i64 left = launch->dim[{last}] - x0;
-        const tk::i32 x1 = x0 + (tk::i32)(end - row < left ? end - row : left);
+        const tk::i64 x1 = x0 + (end - row < left ? end - row : left);
         tk::i32 x = x0;
-{fast}        for (; x < x1; ++x)
-            if (!{_call(ndim, True, "p")}) return;
+{fast}        const tk::i32 xl = (tk::i32)(x1 - 1);  // the last may be the greatest int32
+        if (x <= xl) {{
+            for (;; ++x) {{
+                if (!{_call(ndim, True, "p")}) return;
+                if (x == xl) break;
+            }}
+        }}
         row += x1 - x0;
         x0 = 0;
         {carry}

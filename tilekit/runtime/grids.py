@@ -10,7 +10,9 @@ from tilekit.errors import KernelTypeError, KernelValueError, shown
 from tilekit.ir.context import LaunchForm
 
 MAX_NDIM = 4
-MAX_POINTS = 2**31 - 1
+MAX_EXTENT = 2**31
+"""So that every coordinate is an int32."""
+MAX_POINTS = 2**63 - 1
 MAX_BLOCK_DIM = 1024
 DEFAULT_BLOCK_DIM = 256
 
@@ -20,9 +22,9 @@ def dims_of(dim: Any) -> tuple[int, ...]:
 
     Raises:
         KernelTypeError: not an int or a sequence of ints.
-        KernelValueError: negative, not 1 to 4 dimensions, or more points than ``tid()`` can count.
+        KernelValueError: negative, not 1 to 4 dimensions, or with coordinates that are no int32.
     """
-    if type(dim) is int and 0 <= dim <= MAX_POINTS:  # the common case, for speed
+    if type(dim) is int and 0 <= dim <= MAX_EXTENT:  # the common case, for speed
         return (dim,)
     try:
         found = tuple(map(operator.index, dim if isinstance(dim, tuple | list) else (dim,)))
@@ -32,8 +34,10 @@ def dims_of(dim: Any) -> tuple[int, ...]:
         raise KernelValueError(f"dim must have 1 to {MAX_NDIM} entries, got {shown(dim)}")
     if min(found) < 0:
         raise KernelValueError(f"dim must not be negative, got {shown(dim)}")
-    if max(*found, math.prod(found)) > MAX_POINTS:
-        raise KernelValueError(f"dim={shown(dim)} has more than {MAX_POINTS} points, which tid() cannot number")
+    if max(found) > MAX_EXTENT:
+        raise KernelValueError(f"dim={shown(dim)} has an extent above 2**31, so that coordinates would be no int32")
+    if math.prod(found) > MAX_POINTS:
+        raise KernelValueError(f"dim={shown(dim)} has more than 2**63 - 1 points")
     return found
 
 

@@ -70,6 +70,17 @@ def test_a_launch_without_points_is_none(fake: FakeLibrary) -> None:
     assert not fake.launches
 
 
+def test_more_blocks_than_a_grid_has(fake: FakeLibrary) -> None:
+    values, views = arguments()
+    with pytest.raises(KernelValueError) as caught:
+        made().run(values, (65536, 65537), 65536 * 65537, views, None)
+    assert str(caught.value) == (
+        "kernel 'scaled': 4295032832 blocks are more than the 2147483647 that a launch on a GPU has; launch over parts "
+        "of the grid"
+    )
+    assert made(False)._blocks(65536 * 65537) == -(-65536 * 65537 // 224)
+
+
 def test_the_last_block_may_lack_lanes(fake: FakeLibrary) -> None:
     values, views = arguments()
     made(False, lanes=200).run(values, (300,), 300, views, None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tilekit.codegen.cuda import runs_points
 from tilekit.codegen.shared_memory import check_shared_memory
 from tilekit.codegen.target import Target
-from tilekit.errors import DeviceError, KernelTypeError
+from tilekit.errors import DeviceError, KernelTypeError, KernelValueError
 from tilekit.ir.program import point_blocks
 from tilekit.passes.activity import written_positions
 from tilekit.runtime.array_view import ArrayView
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 ENTRY = b"tk_launch"
 _THREADS, _STATIC_SHARED, _LOCAL, _REGISTERS, _DYNAMIC_SHARED = 0, 1, 3, 4, 8
+_MOST_BLOCKS = 2**31 - 1
 _UNASKED_SHARED = 48 << 10
 """Bytes of shared memory that a kernel may have without asking for them."""
 
@@ -125,8 +126,15 @@ class CudaKernel:
 
     def _blocks(self, points: int) -> int:
         if self._gathers:
-            return -(-points // self.block_dim)
-        return point_blocks(points, self._threads, self.generated.together) if self._single else points
+            blocks = -(-points // self.block_dim)
+        else:
+            blocks = point_blocks(points, self._threads, self.generated.together) if self._single else points
+        if blocks > _MOST_BLOCKS:
+            raise KernelValueError(
+                f"kernel {self.name!r}: {blocks} blocks are more than the {_MOST_BLOCKS} that a launch on a GPU has; "
+                "launch over parts of the grid"
+            )
+        return blocks
 
     def again(self, like: Like) -> Again | None:
         """Launches that differ in addresses and numbers; they leave to the long way those of arrays from several
