@@ -199,7 +199,7 @@ def _python(pair: Builtin) -> Callable[..., Any]:
         if named:
             raise KernelTypeError(f"{pair.name}() in a kernel takes no keywords, got {', '.join(named)}")
         one = args[0] if len(args) == 1 else None
-        items = tuple(one) if isinstance(one, Iterable) else args
+        items = tuple(one) if isinstance(one, Iterable) and not isinstance(one, Scalar) else args
         if len(items) == 0 or (len(items) == 1 and items is args):
             raise KernelTypeError(f"{pair.name}() needs two or more numbers, or a tuple of them")
         return functools.reduce(pair, items)
