@@ -62,8 +62,7 @@ WAYS = {
     "reversed": lambda v: list(reversed(v)), "any": lambda v: any(v), "all": lambda v: all(v), "set": lambda v: set(v),
     "dict": lambda v: {a: 1 for a in v}, "iter": lambda v: iter(v), "next": lambda v: next(iter(v)),
     "max of a generator": lambda v: max(a for a in v),
-    **{f.__name__: f for f in (loop, comprehension, generator, star, starred_target, star_in_a_tuple, star_in_a_list,
-                               contains, nested_target)},
+    **{f.__name__: f for f in (loop, comprehension, generator, star, star_in_a_tuple, star_in_a_list, contains)},
 }  # fmt: skip
 
 
@@ -96,6 +95,21 @@ def test_every_way_is_the_same_error(way, kind, device):
         tk.launch_tiled(kernel, dim=1, inputs=given, device=device)
     assert caught.value.message == f"cannot loop over {what}; loop over range(n) and index it"
     assert caught.value.location is not None
+
+
+@pytest.mark.parametrize("function", [starred_target, nested_target])
+def test_unpacking_says_what_to_read(function):
+    @tk.kernel
+    def of_array(x: tk.array1d[float]):
+        function(x)
+
+    @tk.kernel
+    def of_number(x: tk.array1d[float]):
+        function(x[0])
+
+    for kernel, message in ((of_array, "read its elements, as in t\\[0\\], t\\[1\\]"), (of_number, "several names")):
+        with pytest.raises(tk.errors.KernelTypeError, match=f"cannot be unpacked.*{message}"):
+            tk.launch_tiled(kernel, dim=1, inputs=[np.zeros(4, np.float32)])
 
 
 def test_no_handle_leaves_iteration_to_its_indices():
