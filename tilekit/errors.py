@@ -206,5 +206,9 @@ class FallbackWarning(TilekitWarning):
     """A slower way than the one asked for is used, with the reason."""
 
 
+class PerformanceWarning(TilekitWarning):
+    """What a kernel asks for leaves most of what the machine does unused, with what to write instead."""
+
+
 class RecompileWarning(TilekitWarning):
     """A kernel was specialised often over one captured value."""

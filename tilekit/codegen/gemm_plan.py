@@ -27,6 +27,8 @@ OLDEST_TENSOR_CORES = 75
 """The first architecture with instructions that ``mma`` uses."""
 BACKENDS = ("mma", "cublasdx", "scalar")
 """In the order in which ``"auto"`` tries them."""
+LEAST_USED = 0.25
+"""Of what instructions multiply; less is warned of."""
 LENIENT = ("cublasdx", "scalar")
 """What a product that cuBLASDx was asked for may be served by; all other backends serve, or it is an error."""
 
@@ -147,6 +149,14 @@ class Plan:
         """About how many registers a thread needs; 0 where that depends on the compiler alone."""
         return min(self.warps.registers(self.depth), MOST_REGISTERS) if self.warps else 0
 
+    @property
+    def used(self) -> float:
+        """The part of what the instructions multiply that the product asks for; 1 where that is another's affair."""
+        if self.warps is None or self.unit is not None:
+            return 1.0
+        k = self.ring.k if self.ring else self.tile_k
+        return self.m * self.n * k / (self.warps.rows * self.warps.cols * self.depth)
+
     def __str__(self) -> str:
         a, b, out = (type.dtype.short for type in self.types) if self.types else ("", "", "")
         parts = [f"{self.m}x{self.n}x{self.k}, {a} x {b} -> {out}: {self.backend} ({self.reason})"]
@@ -157,6 +167,8 @@ class Plan:
             parts.append(
                 f"{self.warps.down} x {self.warps.right} warps of {rows} x {cols}, {self.warps.threads} threads"
             )
+        if self.used < 1:
+            parts.append(f"{self.used:.0%} of what its instructions multiply is used")
         if self.warps is not None:
             parts.append(f"about {self.registers} registers")
         if self.ring is not None:
@@ -315,6 +327,25 @@ def scalar_warning(chosen: Plan, name: str, product: Product) -> str | None:
     )
     why = "; ".join(dict.fromkeys(reason for _, reason in chosen.passed_over))
     return f"{name}: the product of {shown} is computed without tensor cores: {why}"
+
+
+def waste_warning(chosen: Plan, name: str) -> str | None:
+    """What to warn of where instructions multiply mostly what nobody asked for, or None.
+
+    Example:
+        >>> from tilekit.ir.views import ViewMap
+        >>> small = Factor(float32, ViewMap.identity((8, 8)))
+        >>> print(waste_warning(plan(Product(small, small, float32), Situation("90a")), "tile_matmul()"))
+        tile_matmul(): of what its instructions (fma.rn.f32) multiply, a product of 8x8x8 uses 12%: a warp ...
+    """
+    if chosen.used >= LEAST_USED or chosen.warps is None:
+        return None
+    rows, cols = chosen.warps.tile
+    return (
+        f"{name}: of what its instructions ({chosen.reason}) multiply, a product of {chosen.m}x{chosen.n}x{chosen.k} "
+        f"uses {chosen.used:.0%}: a warp makes {rows}x{cols} at a time; larger tiles, or several products side by side "
+        f"in one, use more"
+    )
 
 
 def _has_no_tensor_cores(product: Product) -> bool:

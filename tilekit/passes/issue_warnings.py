@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilekit.builtins.matmul import lost_precision
-from tilekit.codegen.gemm_plan import scalar_warning
+from tilekit.codegen.gemm_plan import scalar_warning, waste_warning
 from tilekit.codegen.target import Target
-from tilekit.errors import FallbackWarning, PrecisionWarning
+from tilekit.errors import FallbackWarning, PerformanceWarning, PrecisionWarning
 from tilekit.ir.core import Function, Op, walk
 from tilekit.ir.notices import warn_at
 
@@ -36,3 +36,6 @@ def _warnings(op: Op, target: Target) -> Iterator[tuple[type[Warning], str]]:
     slow = scalar_warning(plan, "tile_matmul()", plan.product)
     if slow is not None:
         yield FallbackWarning, slow
+    waste = waste_warning(plan, "tile_matmul()")
+    if waste is not None:
+        yield PerformanceWarning, waste

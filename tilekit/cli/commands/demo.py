@@ -20,7 +20,7 @@ import numpy as np
 import tilekit as tk
 from tilekit.cli.installed import install_command, missing
 from tilekit.cli.text import seconds, table
-from tilekit.errors import FallbackWarning, TilekitError
+from tilekit.errors import FallbackWarning, PerformanceWarning, TilekitError
 from tilekit.examples import first_gemm
 from tilekit.ir.context import LaunchForm
 from tilekit.runtime import nvidia, toolchain
@@ -120,6 +120,7 @@ def _checked(device: str, compiler: str, compiling: Callable[[], tuple[str, Path
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", FallbackWarning)
+            warnings.simplefilter("ignore", PerformanceWarning)  # the example is tiny, so that all of it can be read
             compile_time, source = compiling() if compiling else ("-", Path(first_gemm.__file__))
             run_time, error = _run(device)
     except (TilekitError, FallbackWarning) as problem:
