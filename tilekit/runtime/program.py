@@ -259,6 +259,7 @@ def compile_kernel(
     """
     if device not in ("cpu", "cuda"):
         raise CompileError(f"kernels are compiled for the devices 'cpu' and 'cuda', not for {device!r}")
+    kernel.capture_key()  # refuses what a launch does
     form = LaunchForm(tiled, ndim, block_dim) if grid is None else form_of(tiled, grid, block_dim)
     form, function = _trace(kernel, types, form)
     stages: dict[str, str] = {}
