@@ -214,7 +214,7 @@ def test_a_coordinate_that_it_does_not_share_is_none(cols: int, device: str) -> 
     assert isinstance(caught.value, tk.errors.TilekitError)
     line = rows.function.__code__.co_firstlineno + 2
     assert caught.value.message == (
-        "tile_load: offset must be the same for all lanes of the block, but it depends on the value at line "
+        "tile_load(): offset must be the same for all lanes of the block, but it depends on the value at line "
         f"{line} (i, j = tk.tid()); all lanes share it where the extents after it in dim make whole blocks: let their "
         "product be a multiple of block_dim, or use tk.launch_tiled"
     )
