@@ -12,6 +12,7 @@ from tilekit.ir.context import Concrete, active
 from tilekit.ir.core import Block, Const
 from tilekit.ir.handles import Scalar, Tile, wrap
 from tilekit.ir.interpret import data_of
+from tilekit.ir.missing import has_missing
 from tilekit.ir.operands import constant, describe
 from tilekit.ir.types import ScalarType, TileType
 
@@ -63,7 +64,8 @@ def map_stepwise(function: Callable[..., Any], args: tuple[Any, ...], name: str)
         raise KernelTypeError(f"{name}(): op returns {listed} depending on its argument; cast to one dtype")
     (dtype,) = dtypes
     values = np.array([result.data for result in results]).astype(dtype.numpy).reshape(shape)
-    return wrap(Concrete(TileType(dtype, shape), values))  # type: ignore[no-any-return]
+    missing = any(has_missing(arg.read()) for arg in args if isinstance(arg, Tile))
+    return wrap(Concrete(TileType(dtype, shape), values, missing=missing))  # type: ignore[no-any-return]
 
 
 def combine_stepwise(function: Callable[..., Any], wide: ScalarType, name: str) -> Callable[[Any, Any], Any]:
