@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.builtins.test_conform_math import INTEGERS, at_the_limits
 from tests.conformance import Case, Conformance, scalar, tile
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.types import DTYPES
@@ -71,4 +72,5 @@ class TestArithmetic(Conformance):
         *one("neg"),
         *one("pos"),
         *(Case("add", f"mixed-{d.short}", {"a": tile(d, 5, 3), "b": scalar(d)}, call=mixed) for d in SOME),
+        *(at_the_limits(name, dtype) for name in ("add", "gt", "eq") for dtype in INTEGERS),
     ]

@@ -90,6 +90,19 @@ class TestElementary(Conformance):
     ]
 
 
+def at_the_limits(name: str, dtype: Any) -> Case:
+    """With the smallest and the greatest number of an integer dtype as constants."""
+    (low, high), declared = dtype.limits, REGISTRY[name]
+
+    def call(x, s):
+        if name == "clamp":
+            return declared(x, low, high), declared(s, low, high), declared(high, low, s)
+        return declared(x, low), declared(low, s), declared(s, high)
+
+    operands = {"x": tile(dtype, 3, 5, data="special"), "s": scalar(dtype, 3)}
+    return Case(name, f"limits-{dtype}", operands, call=call)
+
+
 class TestSelection(Conformance):
     cases = [
         case
@@ -105,6 +118,7 @@ class TestSelection(Conformance):
         for dtype in (DTYPES["int8"], DTYPES["uint32"])
         for case in special(declared, dtype)
     ]
+    cases += [at_the_limits(name, dtype) for name in ("clamp", "min", "max") for dtype in INTEGERS]
 
 
 class TestBits(Conformance):

@@ -67,10 +67,11 @@ def _negative(number: Any) -> bool:
 
 def _integer(value: int, dtype: DType) -> str:
     suffix = _SUFFIX.get(dtype.name, "")
+    if dtype.bits < 32:  # C++ has no such literals
+        return f"{cpp_type(dtype)}({value})"
     if dtype.kind == "i" and value == -(1 << (dtype.bits - 1)):
         return f"({value + 1}{suffix} - 1)"
-    text = f"{value}{suffix}"
-    return f"{cpp_type(dtype)}({text})" if dtype.bits < 32 else text
+    return f"{value}{suffix}"
 
 
 def signed(expression: str, dtype: DType) -> str:
