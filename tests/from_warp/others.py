@@ -49,6 +49,15 @@ def _() -> None:
 
     assert run(k, 3)[0] == 4.5
 
+    @tk.kernel
+    def two(n: int, x: tk.array1d[tk.float64], y: tk.array1d[float]):
+        t = 0.7 if n > 2 else 0.3
+        x[0] = x[0] * t
+        y[0] = y[0] * t
+
+    with pytest.raises(tk.errors.KernelTypeError, match="meets float64 at line .* and float32 here"):
+        tk.launch(two, dim=1, inputs=[3, np.ones(1), np.ones(1, np.float32)])
+
 
 class Mode(enum.Enum):
     DOUBLE = "double"

@@ -20,7 +20,7 @@ class Filter:
         return self.__weight(x) + 1.0
 
     def nested(self, x):
-        return sum(tap * self.__gain for tap in range(self.taps)) + x
+        return sum(float(tap) * self.__gain for tap in range(self.taps)) + x
 
     def base(self, x):
         return x * SCALE

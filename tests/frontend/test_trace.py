@@ -85,5 +85,5 @@ def test_an_index_of_constant_bounds_does_not_wrap_silently():
         for i in range(300):
             out[0] = x + i
 
-    with pytest.raises(KernelTypeError, match=r"i is an int32 at run time, which may not fit uint8"):
+    with pytest.raises(KernelTypeError, match=r"x is uint8 but i is int32"):
         tk.launch_tiled(k, dim=1, inputs=[1], outputs=[np.zeros(1, np.uint8)], block_dim=1)

@@ -117,10 +117,10 @@ def a_constant_index_is_a_literal(n):
 
 
 @on(20, gives=(95.0,))
-def an_index_of_constant_bounds_is_a_literal(n):
+def an_index_of_constant_bounds_has_a_dtype(n):
     total = 0.0
     for i in range(20):
-        total += i * 0.5
+        total += float(i) * 0.5
     return (total + float(n) * 0.0,)
 
 

@@ -139,3 +139,34 @@ def sieve_like(n):
 @pytest.mark.parametrize(("function", "arguments"), CASES, ids=[f"{f.__name__}{a}" for f, a in CASES])
 def test_as_in_python(function, arguments):
     check(function, *arguments)
+
+
+def divides_by_what_it_carries(n):
+    w = 0
+    while w < n and 7 / w < 5:
+        w += 1
+    return w
+
+
+def divides_a_float(n):
+    w, x = 0.0, 1.0
+    while n > 0 and x / w > 5.0 and 7 % w != 1.0:
+        w += 1.0
+        n -= 1
+    return w
+
+
+def floor_of_what_it_carries(n):
+    w = 0
+    while 7 // w < 9 and w < n:
+        w += 1
+    return w
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [(divides_by_what_it_carries, 1), (divides_a_float, 1.0), (floor_of_what_it_carries, 3)],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_the_first_test_divides_as_the_next_ones_do(function, expected):
+    check(function, 3, expected=expected)

@@ -29,7 +29,7 @@ def batched(a: tk.array3d[tk.float64], b: tk.array3d[tk.float64], out: tk.array3
 
 
 def test_arrays_of_arrays_in_nested_loops() -> None:
-    arguments = {"a": normal(2, 3, 7), "b": normal(2, 4, 5), "out": np.zeros((2, 3, 5)), "n": 3}
+    arguments = {"a": normal(2, 3, 7), "b": normal(2, 4, 5), "out": np.zeros((2, 3, 5)), "n": np.int32(3)}
     check_gradient(batched, arguments, ("out",), grid=(2,))
 
 

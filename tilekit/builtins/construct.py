@@ -11,7 +11,7 @@ from tilekit.codegen.text import literal
 from tilekit.errors import KernelValueError, UninitializedError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.handles import Scalar, Tile
-from tilekit.ir.operands import DTypeLike, Shape
+from tilekit.ir.operands import DTypeLike, Shape, usual
 from tilekit.ir.types import DType, ScalarType, TileType, float32
 
 __all__ = ["tile_empty", "tile_ones", "tile_zeros"]
@@ -65,7 +65,7 @@ def tile_full(shape: Shape, value: Scalar, dtype: DTypeLike = None, storage: str
 
 @tile_full.coerce
 def _full_coerce(value: ScalarType, dtype: DType | None) -> dict[str, ScalarType]:
-    return {"value": ScalarType(dtype or value.dtype)}
+    return {"value": ScalarType(dtype or usual(value).dtype)}
 
 
 @tile_full.result

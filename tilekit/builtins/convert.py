@@ -5,14 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tilekit.errors import KernelTypeError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import active
 from tilekit.ir.float_state import in_ieee_state
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.interpret import conform
+from tilekit.ir.literals import tracked
 from tilekit.ir.operands import DTypeLike
-from tilekit.ir.types import DType, ScalarType, bfloat16, bool_, float32, int32, set_convert_hook, to_numpy_scalar
+from tilekit.ir.types import (
+    DType,
+    ScalarType,
+    as_dtype,
+    bfloat16,
+    bool_,
+    float32,
+    int32,
+    set_convert_hook,
+    to_numpy_scalar,
+)
 
 GROUP = "Conversion"
 
@@ -34,6 +47,12 @@ def cast(a: Scalar | Tile, dtype: DTypeLike) -> Scalar | Tile:
         >>> tk.cast(tk.float32(2.75), int)
         2
     """
+
+
+@cast.check
+def _check(a: Any, dtype: Any) -> None:
+    if isinstance(a, Scalar) and (literals := tracked()) is not None:
+        literals.meet(a.datum, as_dtype(dtype), explicit=True)
 
 
 @cast.result
@@ -69,7 +88,7 @@ set_convert_hook(convert)
 
 
 def _python(function: Callable[..., Any], dtype: DType) -> Callable[..., Any]:
-    """``int(x)``, ``float(x)``, ``bool(x)``: Python's own on constants, else a cast."""
+    """``int(x)``, ``float(x)``, ``bool(x)``: Python's own on literals, else a cast."""
 
     def call(*args: Any) -> Any:
         if len(args) == 1 and isinstance(args[0], Tile):
@@ -78,6 +97,8 @@ def _python(function: Callable[..., Any], dtype: DType) -> Callable[..., Any]:
                 f"{name}() of a {args[0].type}: read an element, as in {name}(t[0]), or convert the tile with "
                 f"tk.tile_astype(t, tk.{dtype.name})"
             )
+        if len(args) == 1 and isinstance(args[0], np.number) and dtype is not bool_:
+            return to_numpy_scalar(args[0], dtype)
         return cast(*args, dtype) if len(args) == 1 and isinstance(args[0], Scalar) else function(*args)
 
     return call

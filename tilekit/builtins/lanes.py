@@ -17,7 +17,7 @@ from tilekit.ir.context import active
 from tilekit.ir.core import Block, Const, Value
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.interpret import HOST, Machine
-from tilekit.ir.operands import DTypeLike, Tiles, describe_for_number, describe_for_tile, operand_of
+from tilekit.ir.operands import DTypeLike, Tiles, describe_for_number, describe_for_tile, operand_of, usual
 from tilekit.ir.types import DType, ScalarType, TileType, Type, int32
 
 __all__ = ["tile", "untile"]
@@ -36,6 +36,11 @@ def lanes_of_launch() -> int:
 @builtin(cooperative=True, observes_lanes=True, per_lane=("x",))
 def gather_lanes(x: Scalar, lanes: int) -> Tile:
     """A tile with one element a lane."""
+
+
+@gather_lanes.coerce
+def _gather_coerce(x: ScalarType) -> dict[str, ScalarType]:
+    return {"x": usual(x)}
 
 
 @gather_lanes.result

@@ -15,7 +15,8 @@ from tilekit.ir.builtin import Builtin, builtin
 from tilekit.ir.context import active, building, fail
 from tilekit.ir.core import Block, Const, Value, make_op, map_operand
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
-from tilekit.ir.operands import Tiles, as_literal, constant, describe, describe_for_tile
+from tilekit.ir.literals import adopt, tracked
+from tilekit.ir.operands import Tiles, adapted, constant, describe, describe_for_tile, usual
 from tilekit.ir.types import DType, ScalarType, TileType
 
 __all__ = ["tile_map"]
@@ -127,15 +128,18 @@ def map_function(op: Callable[..., Any], *args: Any) -> Any:
 
 def _trace_element(op: Callable[..., Any], args: tuple[Any, ...], held: dict[int, Any]) -> Block:
     function = OPERATORS["resolve"](op) if "resolve" in OPERATORS else op
-    params = {key: Value(ScalarType(arg.dtype)) for key, arg in held.items()}
+    params = {key: Value(arg.type if isinstance(arg, Scalar) else ScalarType(arg.dtype)) for key, arg in held.items()}
+    if (literals := tracked()) is not None:
+        for key, arg in held.items():
+            literals.pass_on(arg, params[key])
     with building("tile_map") as builder:
         element = function(*(Scalar(params[id(arg)]) if id(arg) in params else arg for arg in args))
-    yielded = element.datum if isinstance(element, Scalar) else constant(element)
-    if yielded is None:
-        raise KernelTypeError(f"tile_map(): the function must return one number, got {describe(element)}")
-    if isinstance(yielded, Const):
-        as_literal(yielded, "tile_map")
-    return builder.block(tuple(params.values()), (yielded,))  # type: ignore[arg-type]
+        yielded = element.datum if isinstance(element, Scalar) else constant(element)
+        if yielded is None:
+            raise KernelTypeError(f"tile_map(): the function must return one number, got {describe(element)}")
+        wanted = usual(yielded.type)  # a tile has a dtype of its own
+        yielded = adapted(yielded, wanted, "tile_map") if isinstance(yielded, Const) else adopt(yielded, wanted)
+    return builder.block(tuple(params.values()), (yielded,))
 
 
 _blocks: dict[Any, Block] = {}
@@ -148,6 +152,8 @@ def _key_of(op: Builtin, args: tuple[Any, ...], held: dict[int, Any]) -> Any:
     parts: list[Any] = []
     for arg in args:
         if id(arg) in position:
+            if isinstance(arg, Scalar) and arg.type.weak:
+                return None
             parts.append((position[id(arg)], arg.dtype.name))
         elif isinstance(arg, bool | int | float | DType):
             parts.append((type(arg), repr(arg)))

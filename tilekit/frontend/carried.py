@@ -7,30 +7,32 @@ from typing import Any
 from tilekit.frontend.binding import own
 from tilekit.frontend.merge import (
     UNBOUND,
+    Chosen,
+    Origin,
     Slot,
     TupleSlot,
     Unmergeable,
     is_number,
     number_type,
-    numeric_operand,
     undefined,
 )
 from tilekit.frontend.syntax import RESULT
 from tilekit.ir.core import Value
-from tilekit.ir.handles import Array, Scalar, Tile, wrap
+from tilekit.ir.handles import Array, Tile, wrap
 from tilekit.ir.operands import describe
 from tilekit.ir.types import ArrayType, ScalarType, TileType
 
 
 class CarriedNumber(Slot):
-    def __init__(self, name: str, value: Any, guess: ScalarType | None) -> None:
+    def __init__(self, name: str, value: Any, guess: ScalarType | None, origin: Origin) -> None:
         super().__init__(value)
-        self.type = guess or number_type(value)
+        self.chosen = Chosen(guess or number_type(value), [] if value is None else [value], origin)
+        self.type = self.chosen.type
         self.params = [Value(self.type, name)]
-        self.inits = [numeric_operand(undefined(self.type) if value is None else value, self.type)]
+        self.inits = [self.chosen.operand(undefined(self.type) if value is None else value)]
 
     def enter(self) -> Any:
-        return Scalar(self.params[0])
+        return self.chosen.born(self.params[0])
 
     def better_guess(self, after: Any) -> Any:
         if not self.type.weak or not is_number(after):
@@ -51,20 +53,20 @@ class CarriedNumber(Slot):
                 f"is {self.type.dtype.name} before the loop and {new.dtype.name} at the end of an iteration; "
                 "cast to one dtype"
             )
-        return [numeric_operand(after, self.type)]
+        return [self.chosen.operand(after)]
 
     def rebuild(self, results: list[Any]) -> Any:
         datum = results.pop(0)
-        return Scalar(datum) if isinstance(datum, Value) else self.value
+        return self.chosen.born(datum) if isinstance(datum, Value) else self.value
 
 
 class Produced(Slot):
     """A name without a value before a loop that runs at least once: bound by its iterations, read after it."""
 
-    def __init__(self, name: str, guess: Any) -> None:
+    def __init__(self, name: str, guess: Any, origin: Origin) -> None:
         super().__init__()
         self.name = name
-        slot = _carried_slot(RESULT, None, True, guess)
+        slot = _carried_slot(RESULT, None, True, guess, origin)
         self.slot, self.params, self.inits = slot, slot.params, slot.inits
 
     def leave(self, after: Any) -> list[Any]:
@@ -123,23 +125,26 @@ class CarriedArray(Slot):
         return self.value if datum is self.inits[0] and self.value is not None else Array(datum, self.label)
 
 
-def carried_slot(name: str, value: Any, plain: bool, guess: Any) -> Slot:
+def carried_slot(name: str, value: Any, plain: bool, guess: Any, origin: Origin) -> Slot:
     """The slot of a variable that is bound to ``value`` when a loop begins."""
-    slot = _carried_slot(name, value, plain, guess)
+    slot = _carried_slot(name, value, plain, guess, origin)
     slot.name, slot.guess = name, guess
     return slot
 
 
-def _carried_slot(name: str, value: Any, plain: bool, guess: Any) -> Slot:
+def _carried_slot(name: str, value: Any, plain: bool, guess: Any, origin: Origin) -> Slot:
     missing = name == RESULT and value is None and guess is not None
     if isinstance(value, tuple) or (missing and isinstance(guess, tuple)):
         values = value if isinstance(value, tuple) else (None,) * len(guess)
         guesses = guess if guess is not None else (None,) * len(values)
-        return TupleSlot([carried_slot(name, v, plain, g) for v, g in zip(values, guesses, strict=True)])
+        site, whole = origin
+        origins = [(site, f"{whole}[{i}]") for i in range(len(values))]
+        parts = zip(values, guesses, origins, strict=True)
+        return TupleSlot([carried_slot(name, v, plain, g, place) for v, g, place in parts])
     if (isinstance(value, Tile) and plain) or (missing and isinstance(guess, TileType)):
         return CarriedTile(name, value, guess)
     if isinstance(value, Array) or (missing and isinstance(guess, ArrayType)):
         return CarriedArray(name, value, guess)
     if missing or (value is not UNBOUND and is_number(value)):
-        return CarriedNumber(name, value, guess)
+        return CarriedNumber(name, value, guess, origin)
     return Slot(value)

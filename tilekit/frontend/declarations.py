@@ -17,9 +17,10 @@ from tilekit.errors import KernelTypeError, TilekitError
 from tilekit.ir.annotations import ArrayAnnotation, TileAnnotation
 from tilekit.ir.context import fail
 from tilekit.ir.handles import Array, Scalar, Tile
-from tilekit.ir.operands import constant, describe
+from tilekit.ir.literals import adopt
+from tilekit.ir.operands import constant, describe, is_weak
 from tilekit.ir.parameters import closure_variables, evaluated, parse_annotation
-from tilekit.ir.types import DType, float32, int32
+from tilekit.ir.types import DType, ScalarType, float32, int32
 
 
 class Declaration:
@@ -142,7 +143,8 @@ def fits(annotation: Any, value: Any, exact: bool) -> bool:
     if not isinstance(annotation, DType):
         return False
     if isinstance(value, Scalar):
-        return value.type.dtype == annotation
+        weak = not exact and is_weak(value.type) and annotation.kind != "b"
+        return value.dtype == annotation or (weak and value.dtype.is_float == annotation.is_float)
     number = None if isinstance(value, Tile | Array) else constant(value)
     if number is None:
         return False
@@ -155,8 +157,11 @@ def fits(annotation: Any, value: Any, exact: bool) -> bool:
 
 def adopted(annotation: Any, value: Any) -> Any:
     """A literal in its declared dtype; anything else as it is."""
-    literal = isinstance(annotation, DType) and type(value) in (int, float)
-    return annotation(value) if literal else value
+    if not isinstance(annotation, DType):
+        return value
+    if isinstance(value, Scalar) and is_weak(value.type):
+        return Scalar(adopt(value.datum, ScalarType(annotation)))
+    return annotation(value) if type(value) in (int, float) else value
 
 
 def _shown(annotation: Any) -> str:

@@ -26,6 +26,7 @@ from tilekit.ir.context import Concrete
 from tilekit.ir.core import Block
 from tilekit.ir.handles import Scalar
 from tilekit.ir.interpret import Eager, Machine, data_of
+from tilekit.ir.literals import Literals
 from tilekit.ir.operands import BOOL
 from tilekit.ir.types import Type
 
@@ -63,14 +64,22 @@ class Running(Tracing):
         self.forms = forms
         self.joins = forms.joins
         self._bound: dict[FunctionType, Callable[..., Any]] = {}
-        self.path: Path = ()
+        self.literals = Literals(self.joins.decided, over=True)
         self.apart = 0
         """How many pieces of control flow the running lane is in that others may not be in."""
         self._base = 0
         self.step: Callable[[str], object] | None = None
         """Waits for the other lanes, where they take turns."""
-        self.follows = bool(self.joins.needed or forms.apart)
+        self.follows = bool(self.joins.needed or self.joins.decided or forms.apart)
         """Whether the path matters: some variable takes a dtype that its literals do not have, or lanes part."""
+
+    @property
+    def path(self) -> Path:
+        return self.literals.path
+
+    @path.setter
+    def path(self, path: Path) -> None:
+        self.literals.path = path
 
     def bind(self, function: FunctionType) -> Callable[..., Any]:
         """The eager form of a function; the function itself where it is compile-time Python only."""
@@ -123,10 +132,10 @@ class Running(Tracing):
     def max_unroll(self) -> int:
         return self.forms.max_unroll
 
-    def iterate(self, items: Any, site: Site, jumps: bool, target: Target) -> Iterator[Any]:
-        """What a loop goes through; ``jumps`` where a ``break`` or ``return`` may leave it."""
+    def iterate(self, items: Any, site: Site, target: Target) -> Iterator[Any]:
+        """What a loop goes through."""
         if self.rolled(items):
-            return _indices(items, jumps)
+            return _indices(items)
         return self._unrolled(each(items, target), site) if self.follows else each(items, target)
 
     def _unrolled(self, items: Iterator[Any], site: Site) -> Iterator[Any]:
@@ -172,10 +181,10 @@ def _bool(value: Any) -> Scalar:
     return Scalar(Concrete(BOOL, np.bool_(value)))
 
 
-def _indices(items: Range, jumps: bool) -> Iterator[Scalar]:
+def _indices(items: Range) -> Iterator[Scalar]:
     """The indices of a loop that stays a loop, in the type that they have in the compiled form."""
     start, stop, step = (int(data_of(operand)) for operand in range_operands(items))
-    type = items.index_type(literal=jumps)
+    type = items.index_type
     number = type.dtype.numpy.type
     for index in range(start, stop, step) if step else ():
         yield items.at(Scalar(Concrete(type, number(index))))
@@ -187,6 +196,7 @@ class Interpreter(Eager):
     def __init__(self, forms: Forms, machine: Machine) -> None:
         super().__init__(machine, locate)
         self.support = Running(forms)
+        self.literals = self.support.literals
 
     def inline(self, function: FunctionType, args: Any, kwargs: Any) -> Any:
         return self.support.inline(function, args, kwargs)

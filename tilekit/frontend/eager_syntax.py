@@ -155,8 +155,7 @@ class EagerStatements(Statements):
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
         self.refuse_else(node)
         site = self.named("loop", node)
-        jumps = leaves_by(node.body, (ast.Break, ast.Return))
-        arguments = (known(site, node.iter), known(jumps, node.iter), known(target_form(node.target), node.iter))
+        arguments = (known(site, node.iter), known(target_form(node.target), node.iter))
         items = support("iterate", self.items(node), *arguments, at=node.iter)
         loop = ast.For(node.target, items, self._iteration(node, site), self.join(site))
         return [*self.before(node), ast.copy_location(loop, node), *self.at_depth()]
@@ -164,7 +163,8 @@ class EagerStatements(Statements):
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
         self.refuse_else(node)
         site = self.named("loop", node)
-        loop = ast.While(self._test(node.test), self._iteration(node, site), self.join(site))
+        test = support("truth", self.test_of(node), at=node.test)
+        loop = ast.While(test, self._iteration(node, site), self.join(site))
         return [*self.before(node), ast.copy_location(loop, node), *self.at_depth()]
 
     def _iteration(self, node: ast.For | ast.While, site: Site) -> list[ast.stmt]:

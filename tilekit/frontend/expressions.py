@@ -7,7 +7,7 @@ import ast
 from typing import Any
 
 from tilekit.errors import KernelSyntaxError
-from tilekit.frontend.scopes import called_name, chain_of, local_names, target_form
+from tilekit.frontend.scopes import assigned_names, called_name, chain_of, local_names, target_form
 from tilekit.frontend.source import Source
 
 SUPPORT = "__tk"
@@ -73,6 +73,10 @@ def word_of(node: ast.BoolOp) -> str:
     return "and" if isinstance(node.op, ast.And) else "or"
 
 
+COMPARISONS = {"Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">=", "Eq": "==", "NotEq": "!="}
+"""Comparisons of numbers."""
+
+
 class Expressions(ast.NodeTransformer):
     """Rewrites expressions; ``lazy`` keeps Python's own short-circuits, for eager execution."""
 
@@ -80,6 +84,16 @@ class Expressions(ast.NodeTransformer):
         self.source = source
         self.lazy = lazy
         self.local = local_names(source.node)
+        self.carried: set[str] = set()
+        """Where this is the test of a ``while``: the names that its body assigns."""
+
+    def test_of(self, node: ast.While) -> ast.expr:
+        """The rewritten test of a loop."""
+        outer, self.carried = self.carried, set(assigned_names(node.body))
+        try:
+            return self.test(node.test)  # type: ignore[no-any-return]
+        finally:
+            self.carried = outer
 
     def refuse(self, node: ast.AST, what: str, instead: str) -> KernelSyntaxError:
         return KernelSyntaxError(f"{what} is not supported in kernels; {instead}", self.source.location(node))
@@ -120,7 +134,10 @@ class Expressions(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
         kinds = (ast.Is, ast.IsNot) if self.lazy else (ast.Is, ast.IsNot, ast.In, ast.NotIn)
-        if not isinstance(node.ops[0], kinds) and (len(node.ops) == 1 or self.lazy):
+        if len(node.ops) == 1 and type(node.ops[0]).__name__ in COMPARISONS:
+            symbol = place(ast.Constant(COMPARISONS[type(node.ops[0]).__name__]), node)
+            return support("ordered", symbol, node.left, node.comparators[0], at=node)
+        if self.lazy and not isinstance(node.ops[0], kinds):
             return node
         steps: list[ast.expr] = []
         for op, right in zip(node.ops, node.comparators, strict=True):
@@ -128,13 +145,15 @@ class Expressions(ast.NodeTransformer):
         return support("compare", node.left, *steps, at=node)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        divisor = {item.id for item in ast.walk(node.right) if isinstance(item, ast.Name)}
+        carried = [place(ast.Constant(True), node)] if not self.carried.isdisjoint(divisor) else []
         self.generic_visit(node)
         if isinstance(node.op, ast.Div | ast.Mod):
-            return support("div" if isinstance(node.op, ast.Div) else "mod", node.left, node.right, at=node)
-        if isinstance(node.op, ast.Pow | ast.MatMult):
+            return support("div" if isinstance(node.op, ast.Div) else "mod", node.left, node.right, *carried, at=node)
+        if isinstance(node.op, ast.MatMult):
             return node
         symbol = place(ast.Constant(SYMBOLS[type(node.op)]), node)
-        return support("binary", symbol, node.left, node.right, at=node)
+        return support("binary", symbol, node.left, node.right, *carried, at=node)
 
     def visit_List(self, node: ast.List) -> ast.AST:
         self.generic_visit(node)

@@ -9,7 +9,7 @@ iterations of unrolled loops that lead to it).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -21,7 +21,8 @@ from tilekit.frontend.syntax import RESULT
 from tilekit.ir.context import Concrete
 from tilekit.ir.core import Const
 from tilekit.ir.handles import Scalar
-from tilekit.ir.types import ScalarType, to_numpy_scalar
+from tilekit.ir.literals import Key, tracked
+from tilekit.ir.types import DType, ScalarType, to_numpy_scalar
 
 Site = tuple[Any, ...]
 Path = tuple[Any, ...]
@@ -40,30 +41,29 @@ class Joins:
         """The variables that hold tiles there, which become values (see ``binding``)."""
         self.rounds: dict[tuple[Path, Site], int] = {}
         """Iterations of unrolled loops."""
-        self.path: Path = ()
+        self.decided: Mapping[Key, DType] = {}
+        """The dtypes of literals (see ``ir.literals``)."""
 
-    @contextmanager
-    def inside(self, step: Any) -> Iterator[None]:
-        """One step further along the path: a call, or an iteration of an unrolled loop."""
-        outer = self.path
-        self.path = (*outer, step)
-        try:
-            yield
-        finally:
-            self.path = outer
+    def restart(self, decided: Mapping[Key, DType]) -> None:
+        """Forget an earlier trace of the kernel, but for the dtypes that it found."""
+        self.__init__()  # type: ignore[misc]
+        self.decided = decided
 
     def record(self, site: Site | None, name: str, slot: Slot, values: list[Any]) -> None:
         """A variable meets as ``slot`` says; ``values`` are what it is on the ways that lead there."""
-        kind = number_kind(slot)
+        self.record_kind(site, name, number_kind(slot), values)
+
+    def record_kind(self, site: Site | None, name: str, kind: NumberKind, values: list[Any]) -> None:
+        """A variable becomes numbers of these types."""
         if kind is None or site is None or (name.startswith("__") and name != RESULT):
             return
-        self.kinds.setdefault((self.path, site), {})[name] = kind
+        self.kinds.setdefault((path(), site), {})[name] = kind
         if not all(value is UNBOUND or fits(value, kind) for value in values):
             self.needed.setdefault(site, {})[name] = None
 
     def record_value(self, site: Site | None, name: str) -> None:
         if site is not None:
-            self.values.add((self.path, site, name))
+            self.values.add((path(), site, name))
             self.needed.setdefault(site, {})[name] = None
 
     def names(self, *sites: Site) -> list[str]:
@@ -127,6 +127,12 @@ def recording(joins: Joins) -> Iterator[Joins]:
         _current.reset(token)
 
 
+def path() -> Path:
+    """The path to the running statement."""
+    literals = tracked()
+    return literals.path if literals is not None else ()
+
+
 def call_step() -> tuple[int, int]:
     """The step of a path that the running call of a helper is."""
     place = locate()
@@ -136,29 +142,36 @@ def call_step() -> tuple[int, int]:
 @contextmanager
 def entering() -> Iterator[None]:
     """Inside: a helper that a kernel calls."""
-    joins = _current.get()
-    if joins is None:
+    literals = tracked()
+    if literals is None:
         yield
         return
-    with joins.inside(call_step()):
+    with literals.inside(call_step()):
         yield
 
 
 @contextmanager
 def iteration(site: Site | None, number: int) -> Iterator[None]:
     """Inside: one iteration of an unrolled loop."""
-    joins = _current.get()
-    if joins is None:
+    joins, literals = _current.get(), tracked()
+    if joins is not None:
+        joins.rounds[path(), site or ()] = number + 1
+    if literals is None:
         yield
         return
-    joins.rounds[joins.path, site or ()] = number + 1
-    with joins.inside((site, number)):
+    with literals.inside((site, number)):
         yield
 
 
 def each_of(site: Site) -> Site:
     """The site at the end of an unrolled iteration, where a ``break`` before it joins."""
     return ("each", *site[1:])
+
+
+def record_kind(site: Site | None, name: str, kind: NumberKind, values: list[Any]) -> None:
+    joins = _current.get()
+    if joins is not None:
+        joins.record_kind(site, name, kind, values)
 
 
 def record(site: Site | None, name: str, slot: Slot, values: list[Any]) -> None:

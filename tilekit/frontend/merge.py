@@ -10,7 +10,8 @@ from tilekit.frontend.sameness import BoundTile, bound, same
 from tilekit.frontend.syntax import RESULT
 from tilekit.ir.core import Const, Value
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile, wrap
-from tilekit.ir.operands import as_literal, common_dtype, constant, convert_constant, describe
+from tilekit.ir.literals import adopt, current_place, tracked
+from tilekit.ir.operands import adapted, common_dtype, constant, describe
 from tilekit.ir.types import ArrayType, ScalarType, TileType
 
 
@@ -46,12 +47,50 @@ def number_type(value: Any) -> ScalarType:
 def numeric_operand(value: Any, wanted: ScalarType) -> Any:
     """A scalar or number in the wanted type; records a cast where one is needed."""
     if isinstance(value, Scalar):
-        if value.type.dtype == wanted.dtype:
-            return value.datum
-        return OPERATORS["cast"](value, wanted.dtype).datum
+        return adopt(value.datum, wanted)
     found = constant(value)
     assert found is not None
-    return as_literal(found) if found.type == wanted else Const(wanted, convert_constant(found, wanted.dtype, "").value)
+    return adapted(found, wanted)
+
+
+Origin = tuple[Any, str]
+"""The site of a piece of control flow, and the variable, or the item of one, that passes through it."""
+
+
+class Chosen:
+    """A number that control flow chooses: its type, and what is known of it where it comes from literals alone."""
+
+    def __init__(self, type: ScalarType, values: list[Any], origin: Origin) -> None:
+        self.type = type
+        self.key: Any = None
+        literals = tracked()
+        if type.weak and literals is not None:
+            site, name = origin
+            shown = (
+                f"what is chosen at line {site[1]}" if site and site[0] in ("choice", "and", "or") else shown_name(name)
+            )
+            self.key = literals.key(type, (site or current_place(), name), shown)
+            self.type = literals.joined(self.key, map(_datum, values))
+
+    def operand(self, value: Any) -> Any:
+        """One of the values in the type of all."""
+        literals = tracked()
+        if self.key is not None and literals is not None:
+            wider = literals.joined(self.key, [_datum(value)])
+            if wider.dtype.bits > self.type.dtype.bits:  # known when the kernel is traced again
+                return Const(self.type, 0)
+        return numeric_operand(value, self.type)
+
+    def born(self, datum: Any) -> Scalar:
+        """The value that was chosen."""
+        literals = tracked()
+        if self.key is not None and literals is not None:
+            literals.bear(datum, self.key)
+        return Scalar(datum)
+
+
+def _datum(value: Any) -> Any:
+    return value.datum if isinstance(value, Scalar) else constant(value)
 
 
 def merged_type(values: list[Any]) -> ScalarType:
@@ -124,24 +163,28 @@ def guess_of(value: Any) -> Any:
         return None if None in found else found
     if isinstance(value, Tile | Array):
         return value.type
-    return ScalarType(number_type(value).dtype) if is_number(value) else None
+    return number_type(value) if is_number(value) else None
 
 
 # Branches.
 
 
 class NumberSlot(Slot):
-    def __init__(self, sides: list[Any]) -> None:
+    def __init__(self, sides: list[Any], origin: Origin) -> None:
         super().__init__()
         self.sides = sides
-        self.type = merged_type([side for side in sides if side is not MISSING])
+        known = [side for side in sides if side is not MISSING]
+        self.chosen = Chosen(merged_type(known), known, origin)
+        self.type = self.chosen.type
 
     def operands(self, side: int) -> list[Any]:
         value = self.sides[side]
-        return [numeric_operand(undefined(self.type) if value is MISSING else value, self.type)]
+        if value is MISSING:
+            return [numeric_operand(undefined(self.type), self.type)]
+        return [self.chosen.operand(value)]
 
     def rebuild(self, results: list[Any]) -> Any:
-        return Scalar(results.pop(0))
+        return self.chosen.born(results.pop(0))
 
 
 class TileSlot(Slot):
@@ -225,7 +268,7 @@ class TupleSlot(Slot):
         return [datum for item, value in pairs for datum in item.leave(value)]
 
 
-def merge(name: str, before: Any, sides: list[Any]) -> Slot:
+def merge(name: str, before: Any, sides: list[Any], origin: Origin) -> Slot:
     """The slot of a variable after a branch that leaves it bound to one of ``sides``."""
     known = [side for side in sides if side is not MISSING]
     if not known:  # all sides have left, so that nothing reads it any more
@@ -237,14 +280,15 @@ def merge(name: str, before: Any, sides: list[Any]) -> Slot:
         first = known[0]
         return Slot(first.tile if isinstance(first, BoundTile) else first)
     if all(map(is_number, known)):
-        return NumberSlot(sides)
+        return NumberSlot(sides, origin)
     if all(isinstance(side, BoundTile) for side in known):
         return TileSlot(sides)
     if all(isinstance(side, Array) for side in known):
         return ArraySlot("" if name == RESULT else name, sides)
     if all(isinstance(side, tuple) and len(side) == len(known[0]) for side in known):
         columns = [[side if side is MISSING else side[i] for side in sides] for i in range(len(known[0]))]
-        return TupleSlot([merge("", UNBOUND, column) for column in columns])
+        site, whole = origin
+        return TupleSlot([merge("", UNBOUND, c, (site, f"{whole}[{i}]")) for i, c in enumerate(columns)])
     shown = " or ".join(map(_shown, known))
     raise Unmergeable(
         f"would be {shown} depending on the path taken; only numbers, tiles, arrays and tuples of them can "
@@ -254,7 +298,7 @@ def merge(name: str, before: Any, sides: list[Any]) -> Slot:
 
 def shown_name(name: str) -> str:
     """A variable as errors name it."""
-    return "the returned value" if name == RESULT else repr(name)
+    return "the returned value" if name.startswith(RESULT) else repr(name)
 
 
 def is_recorded(value: Any) -> bool:

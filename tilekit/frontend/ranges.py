@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from tilekit.config import config
 from tilekit.errors import KernelTypeError, KernelValueError, shown
-from tilekit.frontend.merge import merged_type, number_type, numeric_operand
+from tilekit.frontend.merge import number_type, numeric_operand
 from tilekit.ir.context import Builder, Concrete, active, fail
 from tilekit.ir.handles import OPERATORS, Scalar
-from tilekit.ir.operands import common_dtype, describe
+from tilekit.ir.operands import common_dtype, describe, usual
 from tilekit.ir.types import ScalarType, int32, int64, uint64
 
 NO_STEP = "range() step must not be zero"
@@ -45,13 +46,14 @@ class Range:
         return repr(self._known())
 
     def __iter__(self) -> Any:
-        return iter(self._known())
+        return map(self.typed, self._known())
 
     def __len__(self) -> int:
         return len(self._known())
 
     def __getitem__(self, index: Any) -> Any:
-        return self._known()[index]
+        found = self._known()[index]
+        return self.typed(found) if isinstance(found, int) else make_range(found.start, found.stop, found.step)
 
     def __reversed__(self) -> Range:
         known = self.constant
@@ -77,18 +79,26 @@ class Range:
         return index if self.mirror is None else self.mirror - index
 
     def bounds(self) -> tuple[Any, Any, Any]:
-        """The bounds for arithmetic: the first in the index's dtype, but an int32 literal stays one."""
-        operands = range_operands(self)
-        wanted = operands[0].type
-        if wanted.dtype == int32:
-            return self.start, self.stop, self.step
-        start = wanted.dtype.numpy.type(self.start) if isinstance(self.start, int) else self.start
+        """The bounds for arithmetic: the first in the index's dtype."""
+        dtype = self.index_type.dtype
+        start = dtype.numpy.type(self.start) if isinstance(self.start, int) else self.start
         return start, self.stop, self.step
 
-    def index_type(self, literal: bool) -> ScalarType:
-        """The type of the index; ``literal`` where one of literal bounds is a literal itself."""
-        found: ScalarType = range_operands(self)[0].type
-        return merged_type([self.start, self.step]) if literal and found.dtype == int32 else found
+    @cached_property
+    def index_type(self) -> ScalarType:
+        """The type of the index: int32, unless a bound is wider."""
+        bounds = {"start": self.start, "stop": self.stop, "step": self.step}
+        found: ScalarType = usual(common_dtype({n: number_type(bound) for n, bound in bounds.items()}, "range()"))
+        if found.dtype == int32 and any(isinstance(b, int) and not int32.holds(b) for b in bounds.values()):
+            found = ScalarType(int64)
+        for name, bound in bounds.items():
+            if isinstance(bound, int) and not found.dtype.holds(bound):
+                raise fail(KernelValueError(f"range(): the {name} {shown(bound)} does not fit {found.dtype.name}"))
+        return found
+
+    def typed(self, number: Any) -> Any:
+        """A known index as a number of its dtype: it computes as the index of a loop that is not unrolled does."""
+        return self.index_type.dtype.numpy.type(number)
 
 
 def _either(up: Any, rising: Any, falling: Any) -> Any:
@@ -129,15 +139,8 @@ def make_range(*bounds: Any) -> Range:
 
 
 def range_operands(items: Range) -> list[Any]:
-    """The bounds in one integer dtype: int32, unless one of them is wider."""
-    bounds = {name: getattr(items, name) for name in ("start", "stop", "step")}
-    wanted = common_dtype({name: number_type(bound) for name, bound in bounds.items()}, "range()")
-    if wanted.dtype == int32 and any(isinstance(b, int) and not -(2**31) <= b < 2**31 for b in bounds.values()):
-        wanted = ScalarType(int64)
-    for name, bound in bounds.items():
-        if isinstance(bound, int) and not wanted.dtype.holds(bound):
-            raise fail(KernelValueError(f"range(): the {name} {shown(bound)} does not fit {wanted.dtype.name}"))
-    return [numeric_operand(bound, wanted) for bound in bounds.values()]
+    """The bounds in the dtype of the index."""
+    return [numeric_operand(bound, items.index_type) for bound in (items.start, items.stop, items.step)]
 
 
 OPERATORS["call.range"] = make_range

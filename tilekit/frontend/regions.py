@@ -73,7 +73,7 @@ def trace_if(
             sides.append(_Branch(builder, read, tiles.values()))
         tiles.restore()
         cells.write(before)
-    slots = _merge_names(cells, before, [side.names for side in sides], flags)
+    slots = _merge_names(cells, before, [side.names for side in sides], flags, site)
     for name, slot in slots.items():
         joins.record(site, name, slot, [side.names[name] for side in sides])
     changed = [i for i, (_, old) in enumerate(tiles.tiles) if any(side.tiles[i] is not old for side in sides)]
@@ -107,7 +107,11 @@ def _left_by(flags: Iterable[str]) -> str:
 
 
 def _merge_names(
-    cells: Cells, before: dict[str, Any], sides: list[dict[str, Any]], flags: tuple[str, ...]
+    cells: Cells,
+    before: dict[str, Any],
+    sides: list[dict[str, Any]],
+    flags: tuple[str, ...],
+    site: joins.Site | None,
 ) -> dict[str, Slot]:
     """The slots of the variables after a branch; what a side that returns leaves in them is of no account."""
     if flags == (RETURNED,) and RETURNED in sides[1]:
@@ -124,7 +128,7 @@ def _merge_names(
         elif not name.startswith("__"):
             found = [_dropped(cells.cells[name], value, left[i], found[1 - i]) for i, value in enumerate(found)]
         try:
-            slots[name] = merge(name, before[name], found)
+            slots[name] = merge(name, before[name], found, (site, name))
         except Unmergeable as error:
             if name not in cells.later:
                 raise fail(unmergeable(name, error)) from None
@@ -203,11 +207,15 @@ class Loop:
 
     def trace(self, step: Callable[[list[Value]], list[Any]], lead: list[Any]) -> tuple[Block, list[Any], list[Slot]]:
         """Record ``step`` on fresh parameters for ``lead`` and the carried state until the types settle."""
+        literals = current_builder().literals
         for _ in range(RANGE_LIMIT):
+            known = literals.state() if literals is not None else None
             found = self._attempt(step, lead)
             if found is not None:
                 return found
             self.restore()
+            if literals is not None:
+                literals.restore(known)
         raise fail(KernelTypeError("the types of the variables that this loop carries do not settle"))
 
     def restore(self) -> None:
@@ -246,8 +254,8 @@ class Loop:
     def _slot(self, name: str, value: Any) -> Slot:
         guess = self.guesses.get(name)
         if value is UNBOUND and guess is not None:
-            return Produced(name, guess)
-        return carried_slot(name, value, self.cells.plain[name], guess)
+            return Produced(name, guess, (self.site, name))
+        return carried_slot(name, value, self.cells.plain[name], guess, (self.site, name))
 
     def _leave(self, slots: dict[str, Slot], name: str, after: Any, builder: Builder) -> list[Any]:
         """What a variable passes to the next iteration; one that is set anew in each needs not fit what it was."""
@@ -258,7 +266,7 @@ class Loop:
             if any(param in used for param in slots[name].params) or not slots[name].params:
                 raise fail(unmergeable(name, error)) from None
             current_builder().dropped[name] = f"it {error}"
-            slots[name] = carried_slot(name, UNBOUND, True, None)
+            slots[name] = carried_slot(name, UNBOUND, True, None, (self.site, name))
             return []
 
     def _mismatch(self, name: str, slot: Slot, after: Any) -> bool:

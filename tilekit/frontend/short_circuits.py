@@ -6,13 +6,14 @@ stand before the decision, or must be a branch of its own.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from tilekit.errors import KernelTypeError
 from tilekit.frontend import joins
+from tilekit.frontend.arithmetic import ordered
+from tilekit.frontend.expressions import COMPARISONS
 from tilekit.frontend.joins import Site
 from tilekit.frontend.merge import NumberSlot, Unmergeable, is_number
 from tilekit.frontend.regions import trace_if
@@ -93,7 +94,7 @@ def _operand(test: Scalar, left: Scalar, right: Recorded, stop: bool, site: Site
     """``left`` where its truth is ``stop``, else ``right``."""
     values = [left, right.value] if stop else [right.value, left]
     try:
-        slot = NumberSlot(values) if is_number(right.value) else None
+        slot = NumberSlot(values, (site, "chosen")) if is_number(right.value) else None
     except Unmergeable:
         slot = None
     if slot is None:
@@ -173,7 +174,7 @@ def _is_same(value: Any, other: Any) -> bool:
 
 
 COMPARED: dict[str, Callable[[Any, Any], Any]] = {
-    "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": operator.ge, "Eq": operator.eq,
-    "NotEq": operator.ne, "In": _contains, "NotIn": lambda a, b: negated(_contains(a, b)),
+    **{name: partial(ordered, symbol) for name, symbol in COMPARISONS.items()},
+    "In": _contains, "NotIn": lambda a, b: negated(_contains(a, b)),
     "Is": _is_same, "IsNot": lambda a, b: not _is_same(a, b),
 }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from types import ModuleType
@@ -11,8 +11,8 @@ from typing import Any
 
 from tilekit.config import config
 from tilekit.errors import KernelAssertionError, KernelTypeError
-from tilekit.frontend import joins
-from tilekit.frontend.arithmetic import binary, div, mod
+from tilekit.frontend import joins, unrolled
+from tilekit.frontend.arithmetic import binary, div, mod, ordered
 from tilekit.frontend.binding import assigned, each, name_arguments, own, returned, value_of
 from tilekit.frontend.calls import resolve_call, warp_attribute
 from tilekit.frontend.containers import KernelDict, KernelList
@@ -125,7 +125,7 @@ class Tracing:
         self._for_each(items, body, names, stop, site)
 
     def _for_each(
-        self, items: Iterable[Any], body: Body, names: Names, stop: Callable[[], Any] | None, site: Site | None
+        self, items: Any, body: Body, names: Names, stop: Callable[[], Any] | None, site: Site | None
     ) -> None:
         cells = Cells(names, body)
         for number, item in enumerate(items):
@@ -134,6 +134,8 @@ class Tracing:
                 break
             with joins.iteration(site, number):
                 settle(cells, site)
+                if isinstance(items, Range):
+                    unrolled.begin(cells, site)
                 if gone is False:
                     run_iteration(cells, partial(body, item))
                 else:
@@ -166,6 +168,7 @@ class Tracing:
     # Statements.
 
     binary = staticmethod(binary)
+    ordered = staticmethod(ordered)
     div = staticmethod(div)
     mod = staticmethod(mod)
 
@@ -174,7 +177,8 @@ class Tracing:
         """``old += value`` and its kin."""
         if isinstance(old, Tile):
             return _IN_PLACE[symbol](old, value)
-        return own({"/": cls.div, "%": cls.mod}.get(symbol, partial(cls.binary, symbol))(old, value))
+        division: dict[str, Callable[..., Any]] = {"/": cls.div, "%": cls.mod}
+        return own(division.get(symbol, partial(cls.binary, symbol))(old, value))
 
     @classmethod
     def update_element(cls, target: Any, index: Any, symbol: str, value: Any) -> None:
@@ -254,7 +258,10 @@ def _for_while(items: Range, body: Body, names: Names, stop: Callable[[], Any], 
 
     def ahead(a: Any, b: Any) -> Any:
         """Whether the steps lead from ``a`` to ``b``."""
-        up, down = OPERATORS["<"](a, b), OPERATORS[">"](a, b)
+        if not isinstance(a, Scalar) and not isinstance(b, Scalar):
+            up, down = bool(a < b), bool(a > b)
+        else:
+            up, down = OPERATORS["<"](a, b), OPERATORS[">"](a, b)
         if isinstance(step, int):
             return up if step > 0 else down
         falls = OPERATORS["and"](OPERATORS["<"](step, 0), down)

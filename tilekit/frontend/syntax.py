@@ -184,7 +184,7 @@ class Statements(Expressions):
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
         self.refuse_else(node)
         live = self._live([*node.body, ast.Expr(node.test)])
-        return self._loop(node, "while_", thunk(self.test(node.test)), [], live)
+        return self._loop(node, "while_", thunk(self.test_of(node)), [], live)
 
     def _loop(
         self,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.errors import KernelTypeError, Location, TilekitError
+from tilekit.frontend import joins
 from tilekit.frontend.calls import rewritten
 from tilekit.frontend.messages import function_at, translate
 from tilekit.frontend.source import locate, outermost
@@ -19,8 +20,11 @@ from tilekit.ir.context import Builder, LaunchForm, using
 from tilekit.ir.core import Function, Value
 from tilekit.ir.float_state import ieee_state
 from tilekit.ir.handles import Array, Scalar
+from tilekit.ir.literals import Key, Literals
 from tilekit.ir.operands import describe
-from tilekit.ir.types import ArrayType, ScalarType
+from tilekit.ir.types import ArrayType, DType, ScalarType
+
+ATTEMPTS = 8
 
 
 def trace(
@@ -35,9 +39,30 @@ def trace(
     Raises:
         TilekitError: the kernel is wrong; the error carries the place in its source.
     """
+    decided: Mapping[Key, DType] = {}
+    for _ in range(ATTEMPTS):
+        literals = Literals(decided)
+        if (found_joins := joins.current()) is not None:
+            found_joins.restart(decided)
+        found = _trace(function, types, name, options, form, literals)
+        settled = literals.settle()
+        if settled is None:
+            return found
+        decided = settled
+    raise KernelTypeError("the dtypes of the literals in this kernel do not settle; cast them", found.location)
+
+
+def _trace(
+    function: FunctionType,
+    types: Mapping[str, ArrayType | ScalarType | None],
+    name: str | None,
+    options: Mapping[str, Any] | None,
+    form: LaunchForm | None,
+    literals: Literals,
+) -> Function:
     source = rewritten(function)
     params = {name: Value(type, name) for name, type in types.items() if type is not None}
-    builder = Builder(locate=locate, form=form)
+    builder = Builder(locate=locate, form=form, literals=literals)
     values = {name: _handle(name, params[name]) if name in params else None for name in types}
     arguments, named = split(function, values)
     kernel = source.bind(function, Tracing())

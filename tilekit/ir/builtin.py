@@ -37,18 +37,18 @@ from tilekit.ir.context import Concrete, Context, active, fail, together
 from tilekit.ir.core import Block, Const, Value, type_of
 from tilekit.ir.float_state import in_ieee_state
 from tilekit.ir.handles import Array, Scalar, Tile, wrap
+from tilekit.ir.literals import adopt, derive, of_literals
 from tilekit.ir.operands import (
     Kind,
     accepts,
+    adapted,
     allows_none,
-    as_literal,
-    check_weak,
     common_dtype,
     constant,
-    convert_constant,
     describe_for_number,
     describe_for_tile,
     index_operand,
+    is_weak,
     kind_of,
     misuse,
     operand_of,
@@ -163,7 +163,7 @@ class Builtin(Properties):
             if len(numbers) == len(given) and all(map(_is_weak, numbers)):
                 return self._fold(numbers)
         operands, attrs = self._split(given)
-        operands = self._coerce(operands, attrs, given)
+        operands = self._coerce(operands, attrs)
         if "check" in self._rules:
             self.apply("check", given, {})
         result = self.record(operands, attrs)
@@ -221,7 +221,7 @@ class Builtin(Properties):
                         raise KernelTypeError(f"{what} must be a dtype, got a run-time {value.dtype.name}")
                     attrs[name] = None if value is None else as_dtype(value)
                 case Kind.ATTRIBUTE:
-                    attrs[name] = value
+                    attrs[name] = int(value) if isinstance(value, np.integer) else value
         return operands, attrs
 
     def _operand(self, name: str, value: Any, what: str) -> Any:
@@ -239,31 +239,25 @@ class Builtin(Properties):
         shown = describe_for_tile(value) if Tile in accepted else describe_for_number(value)
         raise KernelTypeError(f"{what} must be {wanted}, got {shown}")
 
-    def _coerce(self, operands: dict[str, Any], attrs: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    def _coerce(self, operands: dict[str, Any], attrs: Mapping[str, Any]) -> dict[str, Any]:
         wanted: dict[str, Any] = {}
+        partners: dict[str, Any] = {}
         if self.unify:
-            types = {name: type_of(operands[name]) for name in self.unify if operands[name] is not None}
-            common = common_dtype(types, self.spelled)
-            wanted = {name: common for name in types}
-            for name, type in types.items():
-                if isinstance(operands[name], Value) and type.dtype != common.dtype:
-                    check_weak(name, type, common.dtype, self.spelled)
+            named = {name: operands[name] for name in self.unify if operands[name] is not None}
+            partners = {name: type_of(operand) for name, operand in named.items()}
+            common = common_dtype(partners, self.spelled)
+            wanted = dict.fromkeys(named, of_literals(common, named.values(), self.spelled) if common.weak else common)
         if "coerce" in self._rules:
             types = {name: type_of(operand) for name, operand in operands.items()}
             wanted.update(self.apply("coerce", types, attrs))
-        return {name: self._convert(name, operand, wanted.get(name)) for name, operand in operands.items()}
+        return {name: self._convert(operand, wanted.get(name), partners) for name, operand in operands.items()}
 
-    def _convert(self, name: str, operand: Any, wanted: ScalarType | None) -> Any:
+    def _convert(self, operand: Any, wanted: ScalarType | None, partners: Mapping[str, Any]) -> Any:
         if wanted is None or operand is None or isinstance(operand, tuple):
             return operand
-        type = operand.type
         if isinstance(operand, Const):
-            if type == wanted:
-                return as_literal(operand, self.called)
-            return convert_constant(operand, wanted.dtype, self.called)
-        if type.dtype == wanted.dtype or isinstance(type, TileType):
-            return operand
-        return operand_of(handles.OPERATORS["cast"](wrap(operand), wanted.dtype), name)
+            return adapted(operand, wanted, self.called, partners)
+        return operand if isinstance(operand.type, TileType) else adopt(operand, wanted)
 
     @property
     def spelled(self) -> str:
@@ -283,13 +277,23 @@ class Builtin(Properties):
         target.assign(results[0].read())
         return None if len(results) == 1 else results[1] if len(results) == 2 else results[1:]
 
-    def record(self, operands: Mapping[str, Any], attrs: Mapping[str, Any], blocks: tuple[Block, ...] = ()) -> Any:
-        """Hand the op to the active context and wrap its results."""
+    def record(
+        self,
+        operands: Mapping[str, Any],
+        attrs: Mapping[str, Any],
+        blocks: tuple[Block, ...] = (),
+        weak: bool = False,
+    ) -> Any:
+        """Hand the op to the active context and wrap its results, which are ``weak`` where literals become floats."""
 
         def run() -> Any:
             context: Context = active() or EAGER
             types = self.result_types({name: type_of(o) for name, o in operands.items()}, attrs, blocks)
-            wrapped = tuple(map(wrap, context.apply(self, operands, attrs, types, blocks)))
+            if weak or any(not is_weak(operands[name].type) for name in self.unify if operands[name] is not None):
+                types = tuple(ScalarType(type.dtype, weak) if is_weak(type) or weak else type for type in types)
+            results = context.apply(self, operands, attrs, types, blocks)
+            derive(results, operands, self.spelled)
+            wrapped = tuple(map(wrap, results))
             return wrapped[0] if len(wrapped) == 1 else wrapped or None
 
         return together(run, self.spelled) if self.cooperative else run()

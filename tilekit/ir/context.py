@@ -80,6 +80,8 @@ class Builder:
     """For each loop around, the variables that are bound in this iteration only where no jump left it."""
     level: int = 0
     """Branches and loops around what is recorded."""
+    literals: Any = None
+    """What is known of numbers that come from literals (see ``literals``)."""
     eager = False
 
     def apply(
@@ -122,8 +124,9 @@ def using(context: Context | None) -> Iterator[Any]:
 def building(element: str = "") -> Iterator[Builder]:
     """A fresh builder inside the active one: what is recorded in it becomes a block."""
     outer = _active.get()
-    inherits = outer if isinstance(outer, Builder) else Builder(locate=getattr(outer, "locate", None))
-    names = ("locate", "live", "form", "dropped", "partial")
+    known = getattr(outer, "locate", None), getattr(outer, "literals", None)
+    inherits = outer if isinstance(outer, Builder) else Builder(locate=known[0], literals=known[1])
+    names = ("locate", "live", "form", "dropped", "partial", "literals")
     kept = {name: getattr(inherits, name) for name in names}
     level = inherits.level + 1
     if level > MOST_NESTED:

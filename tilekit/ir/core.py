@@ -32,7 +32,8 @@ class Const:
     value: int | float | bool
 
     def __str__(self) -> str:
-        return f"{self.value!r}:{self.type}" if not self.type.weak else repr(self.value)
+        usual = self.type.weak and self.type.dtype.name in ("int32", "float32")
+        return repr(self.value) if usual else f"{self.value!r}:{self.type}"
 
 
 Operand = Value | Const | tuple[Any, ...] | None

@@ -7,7 +7,7 @@ import inspect
 import operator
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -284,9 +284,11 @@ def common_dtype(named: Mapping[str, Any], where: str) -> ScalarType:
     Raises:
         KernelTypeError: two strong dtypes differ, or a float literal meets integers.
     """
-    strong = {n: t for n, t in named.items() if not (isinstance(t, ScalarType) and t.weak)}
+    strong = {n: t for n, t in named.items() if not is_weak(t)}
     if not strong:
-        return WEAK_FLOAT if any(t.dtype.is_float for t in named.values()) else WEAK_INT
+        usual = WEAK_FLOAT if any(t.dtype.is_float for t in named.values()) else WEAK_INT
+        decided = [t for t in named.values() if t.dtype.is_float == usual.dtype.is_float and t != usual]
+        return max(decided, key=lambda t: t.dtype.bits, default=usual)
     first_name, first = next(iter(strong.items()))
     for name, type in strong.items():
         if type.dtype != first.dtype:
@@ -306,18 +308,16 @@ def common_dtype(named: Mapping[str, Any], where: str) -> ScalarType:
     return ScalarType(first.dtype)
 
 
-def check_weak(name: str, type: Any, dtype: DType, where: str) -> None:
-    """Refuse a number that came from literals and is int32 at run time where ``dtype`` may not hold it.
+def is_weak(type: Any) -> bool:
+    """Whether a type is that of a number which comes from literals alone."""
+    return isinstance(type, ScalarType) and type.weak
 
-    Raises:
-        KernelTypeError: it would wrap, where the same number known at compile time is refused.
-    """
-    fits = dtype.is_float or dtype.kind == "b" or (dtype.kind == "i" and dtype.bits >= int32.bits)
-    if isinstance(type, ScalarType) and type.weak and not type.dtype.is_float and not fits:
-        raise KernelTypeError(
-            f"{where} needs one dtype: {marked(name)} is an int32 at run time, which may not fit {dtype.name}; cast "
-            f"it, as in tk.{dtype.name}({marked(name)})"
-        )
+
+def usual(type: Any) -> Any:
+    """The type of a number that meets no dtype: where it comes from literals, a float32 or an int32."""
+    if is_weak(type):
+        return ScalarType(float32 if type.dtype.is_float else int32)
+    return type
 
 
 def _rank(dtype: DType) -> tuple[bool, int]:
@@ -330,19 +330,36 @@ def _cast_text(name: str, given: Any, wanted: Any) -> str:
     return f"tk.tile_astype({marked(name)}, {dtype})" if isinstance(given, TileType) else f"{dtype}({marked(name)})"
 
 
-def as_literal(given: Const, where: str = "") -> Const:
-    """A constant that takes no other dtype: an integer literal is an int32 at run time.
+def adapted(given: Const, wanted: ScalarType, where: str = "", partners: Mapping[str, Any] | None = None) -> Const:
+    """A constant as a number of a type; it stays a literal where the type is one of literals.
+
+    ``partners`` are the types of the operands that it meets, by name.
 
     Raises:
         KernelValueError: it does not fit.
     """
-    if given.type.weak:
-        convert_constant(given, given.type.dtype, where)
-    return given
+    found = convert_constant(given, wanted.dtype, where, lambda: _instead(int(given.value), wanted, partners or {}))
+    if not wanted.weak:
+        return found
+    return given if wanted in (WEAK_INT, WEAK_FLOAT) and given.type == wanted else Const(wanted, found.value)
 
 
-def convert_constant(given: Const, dtype: DType, where: str) -> Const:
-    """A constant in another dtype, exactly where that is an integer.
+def _instead(number: int, wanted: ScalarType, partners: Mapping[str, Any]) -> str:
+    """What to write instead of an integer that does not fit."""
+    dtype = wanted.dtype
+    if wanted.weak:
+        return f"; write tk.int64({number})" if int64.holds(number) else ""
+    ways = []
+    if dtype.bits < 64 and int64.holds(number):
+        typed = [item for item in partners.items() if not is_weak(item[1])]
+        ways += [f"cast {marked(name)}, as in {_cast_text(name, type, ScalarType(int64))}" for name, type in typed]
+    if dtype.kind == "i" and 0 <= number < 1 << dtype.bits:
+        ways.append(f"write tk.{dtype.name}({number}), which is {to_numpy_scalar(number, dtype)}")
+    return f"; {', or '.join(ways)}" if ways else ""
+
+
+def convert_constant(given: Const, dtype: DType, where: str, instead: Callable[[], str] = str) -> Const:
+    """A constant in another dtype, exactly where that is an integer; ``instead`` tells what to write otherwise.
 
     Raises:
         KernelValueError: an integer that the dtype cannot hold.
@@ -355,8 +372,7 @@ def convert_constant(given: Const, dtype: DType, where: str) -> Const:
             )
         if not dtype.holds(int(value)):
             lead = f"{where}: " if where else ""
-            wider = f"; write tk.int64({value})" if dtype == int32 and int64.holds(int(value)) else ""
-            raise KernelValueError(f"{lead}the constant {shown(value)} does not fit {dtype.name}{wider}")
+            raise KernelValueError(f"{lead}the constant {shown(value)} does not fit {dtype.name}{instead()}")
         return Const(ScalarType(dtype), int(value))
     if dtype.kind == "b":
         return Const(BOOL, bool(value))
