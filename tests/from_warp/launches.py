@@ -64,7 +64,7 @@ def _() -> None:
     assert out.tolist() == [1.0] * 3 + [0.0] * 61
 
 
-@row("views, products, `tile_reduce` of `tile(x)` in a block that lacks lanes")
+@row("views and products of `tile(x)` in a block that lacks lanes")
 def _() -> None:
     @tk.kernel
     def k(out: tk.array1d[float]):

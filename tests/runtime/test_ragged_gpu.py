@@ -31,6 +31,7 @@ def test_missing_lanes(n: int) -> None:
     check(ragged.sums, n, a, out)
     check(ragged.stored, n, a, out)
     check(ragged.extremes, n, np.arange(n, dtype=np.int32), *np.zeros((2, n), np.int32))
+    check(ragged.combined, n, 1 + a, np.zeros((3, n), np.float32))
     check(ragged.counted, n, np.zeros(2, np.int32))
     check(ragged.loaded, n, np.arange(16, dtype=np.float32).reshape(4, 4), out)
     check(ragged.uniform_in_lanes, n, 10, np.arange(40, dtype=np.float32), out)

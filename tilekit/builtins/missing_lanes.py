@@ -9,7 +9,7 @@ from tilekit.ir.builtin import builtin
 from tilekit.ir.handles import Array, Scalar, Tile
 from tilekit.ir.interpret import Machine
 from tilekit.ir.operands import Index
-from tilekit.ir.types import ArrayType, TileType
+from tilekit.ir.types import ArrayType, ScalarType, TileType, int32
 
 
 @builtin(cooperative=True)
@@ -36,6 +36,26 @@ def _fill_emit(cx: Any, results: Any, t: Any, fill: str | None, lanes: int) -> N
     missing = t.at(["0"]) if fill is None else f"tk::cast<{t.element}>({fill})"
     with cx.each_element(target) as index:
         cx.line(f"{target.at(index)} = {index[0]} < {count} ? {t.at(index)} : {missing};")
+
+
+@builtin()
+def present_lanes(lanes: int) -> Scalar:
+    """How many of its lanes the block has."""
+
+
+@present_lanes.result
+def _present_result(lanes: int) -> ScalarType:
+    return ScalarType(int32)
+
+
+@present_lanes.reference
+def _present_reference(machine: Machine, lanes: int) -> Any:
+    return machine.present or lanes
+
+
+@present_lanes.emit
+def _present_emit(cx: Any, lanes: int) -> str:
+    return present(lanes)
 
 
 @builtin()

@@ -22,9 +22,9 @@ from tilekit.ir.types import ScalarType, TileType
 __all__ = ["tile_reduce"]
 
 
-@builtin(cooperative=True)
-def reduce_elements(t: Tile, axis: int | None = None, branches: bool = False) -> Tile:
-    """Combine elements by a block of two parameters, in the fixed order of reductions."""
+@builtin(cooperative=True, counted="count")
+def reduce_elements(t: Tile, count: Scalar | None = None, axis: int | None = None, branches: bool = False) -> Tile:
+    """Combine elements by a block of two parameters, in the fixed order; of an axis the first ``count`` elements."""
 
 
 @reduce_elements.result
@@ -33,7 +33,7 @@ def _result(t: TileType, axis: int | None) -> TileType:
 
 
 @reduce_elements.reference
-def _reference(t: Any, axis: int | None, branches: bool, blocks: Any, types: Any) -> Any:
+def _reference(t: Any, count: Any, axis: int | None, branches: bool, blocks: Any, types: Any) -> Any:
     def combine(a: Any, b: Any) -> Any:
         if not branches:
             return blocks[0](a, b)[0]
@@ -42,16 +42,16 @@ def _reference(t: Any, axis: int | None, branches: bool, blocks: Any, types: Any
             (result[index],) = blocks[0](a[index], b[index])
         return result
 
-    values = t.astype(accumulator(types[0].dtype).numpy)
+    values = (t if count is None else t[: int(count)]).astype(accumulator(types[0].dtype).numpy)
     return in_order(values, axis, combine).reshape(types[0].shape)
 
 
 @reduce_elements.emit
-def _emit(cx: Any, results: Any, t: Any, axis: int | None, blocks: tuple[Block, ...]) -> None:
+def _emit(cx: Any, results: Any, t: Any, count: str | None, axis: int | None, blocks: tuple[Block, ...]) -> None:
     target = cx.tile(results[0])
     if axis is None or len(t.shape) == 1:
         with cx.leader():
-            _emit_run(cx, blocks[0], t, t.type.size, lambda e: _numbered(t, e), f"{target.pointer}[0]")
+            _emit_run(cx, blocks[0], t, t.type.size, lambda e: _numbered(t, e), f"{target.pointer}[0]", count)
         return
     with cx.each_element(target) as index:
 
@@ -72,9 +72,14 @@ def _numbered(t: Any, e: str) -> str:
     return str(t.at(index))
 
 
-def _emit_run(cx: Any, block: Block, t: Any, n: int, element: Callable[[str], str], target: str) -> None:
+def _emit_run(
+    cx: Any, block: Block, t: Any, n: int, element: Callable[[str], str], target: str, given: str | None = None
+) -> None:
+    """Combine ``n`` elements, or as many of them as ``given`` says."""
     wide = cx.cpp(block.params[0].type)
-    count = min(n, LANES)
+    most = min(n, LANES)
+    end = str(n) if given is None else cx.hold("int", given)
+    count = str(most) if given is None else cx.hold("int", f"{end} < {most} ? {end} : {most}")
     part, e = cx.fresh("part"), cx.fresh("e")
 
     def combine(head: str, first: str, second: str) -> None:
@@ -83,10 +88,10 @@ def _emit_run(cx: Any, block: Block, t: Any, n: int, element: Callable[[str], st
             cx.define(block.params[1], second)
             cx.block(block, [first])
 
-    cx.line(f"{wide} {part}[{count}];")
+    cx.line(f"{wide} {part}[{most}];")
     cx.line(f"for (int {e} = 0; {e} < {count}; ++{e}) {part}[{e}] = tk::cast<{wide}>({element(e)});")
     combine(
-        f"for (int {e} = {count}; {e} < {n}; ++{e})",
+        f"for (int {e} = {count}; {e} < {end}; ++{e})",
         f"{part}[{e} % {LANES}]",
         f"tk::cast<{wide}>({element(e)})",
     )
@@ -163,7 +168,8 @@ def tile_reduce(op: Callable[..., Any], a: Tile, axis: int | None = None, keepdi
             if not error.undecided or not runs_at_once():
                 raise
             return _stepwise(function, wide, a, along)
-        return reduce_elements.record({"t": a.read()}, {"axis": along, "branches": steps(block)}, (block,))  # type: ignore[no-any-return]
+        operands, attrs = {"t": a.read(), "count": None}, {"axis": along, "branches": steps(block)}
+        return reduce_elements.record(operands, attrs, (block,))  # type: ignore[no-any-return]
     except TilekitError as error:
         raise fail(error) from error.__cause__
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from tilekit.ir.builtin import Builtin
 from tilekit.ir.context import Concrete
-from tilekit.ir.core import map_operand
-from tilekit.ir.types import TileType, Type, to_numpy_scalar
+from tilekit.ir.core import Const, map_operand
+from tilekit.ir.types import ScalarType, TileType, Type, int32, to_numpy_scalar
 
 
 class Role(Enum):
@@ -23,7 +23,8 @@ class Role(Enum):
 
     GATHERS = "makes one"
     MAPS = "makes one of others, element by element"
-    REDUCES = "combines the elements"
+    REDUCES = "combines the elements, and passes over a neutral one"
+    COUNTS = "combines as many elements as it is told"
     STORES = "moves the elements to an array"
     OWN = "is what a lane does by itself"
     LOOKS = "looks at them as another tile"
@@ -35,6 +36,8 @@ def role_of(builtin: Builtin) -> Role:
         return Role.GATHERS
     if builtin.has("neutral"):
         return Role.REDUCES
+    if builtin.counted:
+        return Role.COUNTS
     if builtin.by_element and (builtin.writes or builtin.atomics):
         return Role.STORES
     if builtin.by_element and not builtin.reads:
@@ -70,6 +73,8 @@ def on_present(
         return operands, False
     if role is Role.REDUCES:
         return {name: _neutral(builtin, operand, attrs, present) for name, operand in operands.items()}, False
+    if role is Role.COUNTS:
+        return {**operands, builtin.counted: Const(ScalarType(int32), present)}, False
     if role is Role.STORES:
         (start,) = operands["offset"]
         end = max(int(getattr(start, "value", getattr(start, "data", 0))) + present, 0)

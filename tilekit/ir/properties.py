@@ -43,6 +43,8 @@ class Properties:
     """On a GPU, a kernel that contains it runs with exactly the threads that its launch asks for."""
     per_lane: tuple[str, ...] = ()
     """Operands of a cooperative op that may differ between lanes; ``lower`` gets the tile of their values."""
+    counted: str = ""
+    """Of a reduction, the operand that says how many elements there are where a block lacks lanes; None for all."""
     view: bool = False
     """The result is other coordinates over the first operand's storage."""
     part_of: str | None = None

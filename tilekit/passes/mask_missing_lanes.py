@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilekit.builtins.missing_lanes import clip_missing, fill_missing
+from tilekit.builtins.missing_lanes import clip_missing, fill_missing, present_lanes
 from tilekit.errors import KernelValueError
 from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, make_op, map_operand
 from tilekit.ir.missing import Role, neutral_of, role_of
-from tilekit.ir.types import ScalarType, TileType
+from tilekit.ir.types import ScalarType, TileType, int32
 from tilekit.passes.uniformity import carried_pairs, written
 
 
@@ -83,7 +83,7 @@ def _check(op: Op, partial: set[Value], lanes: int) -> None:
         return
     raise KernelValueError(
         f"{written(op)}: the tile has one element a lane, and the last block of this launch lacks lanes; such a "
-        "tile can be computed with, reduced by tile_sum, tile_max and tile_min, stored, and read element by element; "
+        "tile can be computed with, reduced, stored, and read element by element; "
         f"for anything else let the number of points be a multiple of block_dim={lanes}, or use tk.launch_tiled",
         op.location,
     )
@@ -103,6 +103,10 @@ def _without_missing(op: Op, partial: set[Value], lanes: int, add: Callable[[Op]
                 made = _fill(tile, Const(ScalarType(tile.type.dtype), number), lanes, op)
                 add(made)
                 (operands[name],) = made.results
+    elif role is Role.COUNTS:
+        count = Value(ScalarType(int32))
+        add(make_op(present_lanes, {}, {"lanes": lanes}, (count,), (), op.location))
+        operands[op.builtin.counted] = count
     elif role is Role.STORES:
         for name in {*op.builtin.writes, *op.builtin.atomics}:
             (array,) = leaves(op.operands[name])
