@@ -244,7 +244,7 @@ def _extent_reference(a: Any, axis: int) -> Any:
 @array_extent.emit
 def _extent_emit(cx: Any, a: str, axis: int) -> str:
     extent = f"{a}.shape[{axis}]"
-    require(cx, f"{extent} <= 0x7fffffff", _TOO_LONG, "kIndexError", "0", extent, axis)
+    require(cx, f"{extent} <= 0x7fffffff", _TOO_LONG, "kIndexError", "0", extent, axis, about=a)
     return f"(tk::i32){extent}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from tilekit.codegen.refs import ElementIndex, Site, TileRef, exchanges, in_place
@@ -40,8 +40,6 @@ class Emitter:
         self.sites: list[Site] = []
         self.arena = storage.size
         """Bytes of the arena, what is only needed for moments included."""
-        self.guards: dict[str, list[str]] | None = None
-        """Extents that a coordinate is checked against, by its name; None where the caller does not ask."""
         self.lane_name = "0"
         """The lane that runs the current line, as an expression."""
         self._passed: list[tuple[str, int, str]] = []
@@ -225,18 +223,18 @@ class Emitter:
                     self._passed.append((array, axis, i))
 
     def check_index(self, array: str, axis: int, index: str, site: int) -> None:
-        """Leave the block with an error where an index is outside an array's axis.
-
-        A caller that asks for guards may leave out the checks of coordinates where it knows that they would pass.
-        """
+        """Leave the block with an error where an index is outside an array's axis."""
         extent = f"{array}.shape[{axis}]"
-        outside = f"(tk::u64)(tk::i64)({index}) >= (tk::u64){extent}"
-        if self.guards is not None and index in COORDINATES and array.startswith("p."):
-            known = self.guards.setdefault(index, [])
-            known += [extent] if extent not in known else []
-            outside = f"Guarded && {outside}"
-        with self.braces(f"if ({outside})"):
+        with self.braces(f"if ({self.outside(array, axis, index)})"):
             self.record("kIndexError", site, f"(tk::i64)({index})", extent, axis)
+
+    def outside(self, array: str, axis: int, index: str) -> str:
+        """The condition that an index is outside an array's axis."""
+        return f"(tk::u64)(tk::i64)({index}) >= (tk::u64){array}.shape[{axis}]"
+
+    def unless(self, ok: str, about: str = "") -> AbstractContextManager[None]:
+        """What is emitted inside is done where a condition does not hold; ``about`` is the one array that it names."""
+        return self.braces(f"if (!({ok}))")
 
     def alias(self, value: Value, base: TileRef, map: ViewMap, offset: str | None) -> None:
         """Let a value name other elements of a base's storage."""

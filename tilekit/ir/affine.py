@@ -21,9 +21,10 @@ class Affine:
     """
 
     constant: int = 0
-    terms: Mapping[Value, int] = field(default_factory=dict)
+    terms: Mapping[Any, int] = field(default_factory=dict)
+    """By what a factor belongs to: a ``Value``, or what generated code calls one."""
 
-    def factor(self, value: Value) -> int:
+    def factor(self, value: Any) -> int:
         """How much a step of ``value`` adds."""
         return self.terms.get(value, 0)
 
@@ -95,11 +96,16 @@ def affine_of(operand: Any, defined: Mapping[Value, Op]) -> Affine:
     op = defined.get(operand)
     integers = op is not None and all(isinstance(v.type, ScalarType) and v.type.dtype.is_integer for v in op.inputs())
     if op is not None and op.builtin.elementwise and integers:
-        given = {name: affine_of(item, defined) for name, item in op.operands.items()}
-        try:
-            found = op.builtin.apply("reference", given, op.attrs, types=tuple(v.type for v in op.results))
-        except (AttributeError, TypeError, ValueError):  # which is how NumPy says that it cannot
-            found = None
-        if isinstance(found, Affine) and _is_exact(found, op.results[0]):
+        found = sum_of(op, {name: affine_of(item, defined) for name, item in op.operands.items()})
+        if found is not None:
             return found
     return Affine(0, {operand: 1})
+
+
+def sum_of(op: Op, given: Mapping[str, Any]) -> Affine | None:
+    """The result of an op of single integers as an affine sum, given what its operands are; None where it is none."""
+    try:
+        found = op.builtin.apply("reference", given, op.attrs, types=tuple(v.type for v in op.results))
+    except (AttributeError, TypeError, ValueError):  # which is how NumPy says that it cannot
+        return None
+    return found if isinstance(found, Affine) and _is_exact(found, op.results[0]) else None

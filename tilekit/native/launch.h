@@ -36,6 +36,12 @@ struct FloatState {
 #endif
 };
 
+// For bounds of the points that need no checks.
+TK_FN i64 lesser(i64 a, i64 b) { return a < b ? a : b; }
+TK_FN bool is_int32(i64 n) { return n == (i64)(i32)n; }
+TK_FN bool is_index(i64 n, i64 extent) { return (u64)n < (u64)extent; }
+TK_FN i64 between(i64 n, i64 low, i64 high) { return n < low ? low : n < high ? n : high; }
+
 // block / extent, and what is left of it. CUDA divides 64-bit numbers slowly, and hardly any grid needs them.
 TK_FN i64 divide_grid(i64 block, i64 extent, i64& left)
 {
