@@ -95,3 +95,51 @@ def product_batch(language: Any, dtype: Any, total: Any, tile: Tile, precision: 
         language.tile_store(c, language.tile_astype(acc, dtype), offset=(i * m, 0))
 
     return product
+
+
+def heat(language: Any) -> Any:
+    """A step of the heat equation at each point, under a guard that leaves out the rim."""
+
+    @language.kernel(enable_backward=False)
+    def heat(
+        u: language.array2d(dtype=float),  # type: ignore[valid-type]
+        o: language.array2d(dtype=float),  # type: ignore[valid-type]
+        c: float,
+    ):
+        i, j = language.tid()
+        if i > 0 and j > 0 and i < u.shape[0] - 1 and j < u.shape[1] - 1:
+            o[i, j] = u[i, j] + c * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] - 4.0 * u[i, j])
+
+    return heat
+
+
+def scale(language: Any) -> Any:
+    """``o = c * u``; points outside return."""
+
+    @language.kernel(enable_backward=False)
+    def scale(
+        u: language.array2d(dtype=float),  # type: ignore[valid-type]
+        o: language.array2d(dtype=float),  # type: ignore[valid-type]
+        c: float,
+    ):
+        i, j = language.tid()
+        if i >= u.shape[0] or j >= u.shape[1]:
+            return
+        o[i, j] = c * u[i, j]
+
+    return scale
+
+
+def blur(language: Any) -> Any:
+    """``c`` times the sum of five neighbours in a row, without a guard: the grid has four columns fewer."""
+
+    @language.kernel(enable_backward=False)
+    def blur(
+        u: language.array2d(dtype=float),  # type: ignore[valid-type]
+        o: language.array2d(dtype=float),  # type: ignore[valid-type]
+        c: float,
+    ):
+        i, j = language.tid()
+        o[i, j + 2] = c * (u[i, j] + u[i, j + 1] + u[i, j + 2] + u[i, j + 3] + u[i, j + 4])
+
+    return blur
