@@ -1,7 +1,7 @@
 """How long kernels take to compile on the CPU, by their size: ``python -m tilekit.bench.compile_time``.
 
-Each kernel is compiled anew, without a cache. Times are of the CPU, of Python and of the C++ compiler. Growth is 1 where ten
-times the lines take ten times as long, and 10 where they take a hundred times as long.
+Each kernel is compiled anew, without a cache. Times are of the CPU, of Python and of the C++ compiler. Growth is 1
+where ten times the lines take ten times as long, and 10 where they take a hundred times as long.
 """
 
 from __future__ import annotations
