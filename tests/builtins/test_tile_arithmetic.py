@@ -41,7 +41,7 @@ def in_place(
     a: tk.array2d[float], b: tk.array2d[float], s: float, n: int, x: tk.array2d[float], k: tk.array1d[tk.int32]
 ):
     t, u = tk.tile_load(a, shape=(6, 8)), tk.tile_load(b, shape=(6, 8))
-    same = t
+    same = t[:]
     for _ in range(n):
         t += u
         t -= s
@@ -81,7 +81,7 @@ def test_in_place_forms_write_to_the_tile_also_in_loops():
 @tk.kernel
 def squared(a: tk.array2d[float], x: tk.array2d[float]):
     t = tk.tile_load(a, shape=(4, 4))
-    same = t
+    same = t[:]
     t @= tk.tile_transpose(t)
     t[::2] @= tk.tile_ones(shape=(4, 4))
     tk.tile_store(x, same)
