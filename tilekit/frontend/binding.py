@@ -40,30 +40,21 @@ def assigned(value: Any, targets: tuple[Target, ...]) -> Any:
 
 def unpacked(value: Any, targets: tuple[Target, ...]) -> Any:
     """What ``a, b, *c = value`` assigns; where the numbers differ, Python's own assignment says so."""
+    if isinstance(value, Tile | Array):
+        elements = ", ".join(f"t[{i}]" for i in range(min(len(targets), 3)))
+        raise fail(KernelTypeError(f"{describe(value)} cannot be unpacked; read its elements, as in {elements}"))
     starred = targets.index("*") if "*" in targets else None
     if starred is None:
-        value = _counted(value, len(targets))
+        value = OPERATORS["unpack"](value, len(targets))
+    if isinstance(value, Scalar):
+        raise fail(KernelTypeError("a number cannot be unpacked into several names"))
     if not isinstance(value, Iterable):
         return value
     items = list(islice(value, len(targets) + 1)) if starred is None else list(value)
     if starred is not None and len(items) >= len(targets) - 1:
         spread = len(items) - len(targets) + 1
         targets = (*targets[:starred], *[None] * spread, *targets[starred + 1 :])
-    if len(items) != len(targets):
-        return tuple(items)
-    nested = (iter(item) if isinstance(target, tuple) else item for item, target in zip(items, targets, strict=True))
-    return tuple(map(own, nested, targets))
-
-
-def _counted(value: Any, count: int) -> Any:
-    """What ``count`` names are unpacked from."""
-    if isinstance(value, Tile | Array):
-        elements = ", ".join(f"t[{i}]" for i in range(min(count, 3)))
-        raise fail(KernelTypeError(f"{describe(value)} cannot be unpacked; read its elements, as in {elements}"))
-    found = OPERATORS["unpack"](value, count)
-    if isinstance(found, Scalar):
-        raise fail(KernelTypeError("a number cannot be unpacked into several names"))
-    return found
+    return tuple(map(own, items, targets)) if len(items) == len(targets) else tuple(items)
 
 
 def each(items: Any, target: Target = None) -> Iterator[Any]:
