@@ -58,6 +58,7 @@ def test_text(name: str) -> None:
     # an empty one in loops, for g++; ARM's control of floating point.
     allowed = {
         "base.h": 2,
+        "breath.h": 2,
         "half.h": 3,
         "launch.h": 3,
         "pack.h": 2,

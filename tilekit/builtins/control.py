@@ -98,16 +98,14 @@ def _for_emit(cx: Any, results: Any, start: str, stop: str, step: str, init: Any
     if step.lstrip("-").isdigit():
         test = f"{index} {'>' if step.startswith('-') else '<'} {last}"
     if by.rstrip("l") in ("1", "-1"):
-        with cx.braces(f"for ({dtype} {index} = {start}; {test}; {index} += {by})"):
-            cx.line("TK_ITERATION;")
+        with cx.loop(f"for ({dtype} {index} = {start}; {test}; {index} += {by})"):
             cx.block(blocks[0], blocks[0].params[1:])
         return
     # A step past the last index may not fit the index's dtype, and wraps: the indices left are counted instead.
     left = cx.fresh("left")
     cx.line(f"{dtype} {index} = {start};")
     cx.line(f"tk::u64 {left} = tk::range_length<{dtype}>({index}, {last}, {by});")
-    with cx.braces(f"for (; {left}; --{left}, {index} += {by})"):
-        cx.line("TK_ITERATION;")
+    with cx.loop(f"for (; {left}; --{left}, {index} += {by})"):
         cx.block(blocks[0], blocks[0].params[1:])
 
 
@@ -156,8 +154,7 @@ def _while_reference(test: Any, init: Any, blocks: tuple[Run, ...]) -> tuple[Any
 def _while_emit(cx: Any, results: Any, test: str, init: Any, blocks: tuple[Block, ...]) -> None:
     cx.carry(results, blocks[0].params, init)
     go = cx.hold("bool", test, constant=False)
-    with cx.braces(f"while ({go})"):
-        cx.line("TK_ITERATION;")
+    with cx.loop(f"while ({go})"):
         cx.block(blocks[0], (go, *blocks[0].params))
 
 

@@ -38,13 +38,13 @@ def emit_cpu(fn: Function, storage: Storage, target: Target) -> tuple[str, list[
 
 def _head(fn: Function, ndim: int) -> str:
     coordinates = ", ".join(f"tk::i32 c{axis}" for axis in range(ndim))
-    names = ("p", "launch", "block", "arena", "error", "team", *(f"c{axis}" for axis in range(ndim)))
+    names = ("p", "launch", "block", "arena", "error", "breath", "team", *(f"c{axis}" for axis in range(ndim)))
     unused = " ".join(f"(void){name};" for name in names)
     return (
         f"{params_struct(fn)}"
         "template <bool Guarded, bool Inside>\n"
         f"TK_FN bool run_block(const Params& p, const tk::Launch& launch, tk::i64 block, {coordinates}, char* arena,\n"
-        "    tk::Error* error)\n{\n"
+        "    tk::Error* error, tk::Breath& breath)\n{\n"
         f"    const tk::Team team;\n    {unused}"
     )
 
@@ -97,18 +97,18 @@ class _Rows:
 
 template <bool Guarded, bool Inside>
 TK_COLD bool run_row(const Params& given, const tk::Launch* TK_RESTRICT launch, tk::i64 block, {outer}tk::i64 begin,
-    tk::i64 end, char* arena, tk::Error* error)
+    tk::i64 end, char* arena, tk::Error* error, tk::Breath& breath)
 {{
     Params p = given;
     if (Guarded) {{  // the last may be the greatest int32
         for (tk::i64 x = begin; x < end; ++x, ++block)
-            if (!run_block<Guarded, Inside>(p, *launch, block, {names}(tk::i32)x, arena, error)) return false;
+            if (!run_block<Guarded, Inside>(p, *launch, block, {names}(tk::i32)x, arena, error, breath)) return false;
         return true;
     }}
     {same}
     const tk::i32 last = (tk::i32)end;
     for (tk::i32 x = (tk::i32)begin; x < last; ++x, ++block)
-        if (!run_block<Guarded, Inside>(p, *launch, block, {names}x, arena, error)) return false;
+        if (!run_block<Guarded, Inside>(p, *launch, block, {names}x, arena, error, breath)) return false;
     return true;
 }}
 
@@ -130,6 +130,7 @@ TK_API void {ENTRY}(const tk::Launch* launch, tk::i64 begin, tk::i64 end, char* 
 TK_COLD void run_blocks(const tk::Launch* TK_RESTRICT launch, tk::i64 begin, tk::i64 end, char* arena, tk::Error* error)
 {{
     const Params p = *(const Params*)(launch + 1);
+    tk::Breath breath;
 {self._declared(unit)}{start}    tk::i64 x0 = tk::coordinate(*launch, begin, {last});
     for (tk::i64 row = begin; row < end && !tk::has_failed(error);) {{
         const tk::i64 left = launch->dim[{last}] - x0;
@@ -173,6 +174,6 @@ TK_COLD void run_blocks(const tk::Launch* TK_RESTRICT launch, tk::i64 begin, tk:
         kinds += kinds[-2::-1]
         outer = "".join(f"c{axis}, " for axis in range(last))
         for kind, start, end in zip(kinds, ends[:-1], ends[1:], strict=True):
-            call = f"run_row<{kind}>(p, launch, row + ({start} - x0), {outer}{start}, {end}, arena, error)"
+            call = f"run_row<{kind}>(p, launch, row + ({start} - x0), {outer}{start}, {end}, arena, error, breath)"
             cuts.append(f"if ({start} < {end} && !{call}) return;")
         return "".join(f"        {line}\n" for line in cuts)

@@ -74,6 +74,9 @@ class CudaEmitter(Emitter):
 
     # Waiting.
 
+    def count_breath(self) -> None:
+        """A GPU's blocks run to their end."""
+
     def sync(self) -> None:
         self.line("team.sync();")
         self.pending.clear()

@@ -9,7 +9,7 @@ from typing import Any
 from tilekit.codegen.refs import ElementIndex, Site, TileRef, exchanges, in_place
 from tilekit.codegen.storage import Buffer, Storage, round_up
 from tilekit.codegen.target import Target
-from tilekit.codegen.text import const_literal, cpp_type
+from tilekit.codegen.text import const_literal, cpp_type, string
 from tilekit.errors import Location
 from tilekit.ir.core import Block, Const, Function, Op, Value, map_operand
 from tilekit.ir.types import ArrayType, DType, ScalarType, TileType
@@ -46,6 +46,7 @@ class Emitter:
         """Index checks that came before on every way to the current line: array, axis and index."""
         self._braced = self.depth
         """The depth of the lines in the innermost braces."""
+        self._in_loop = False
         self._count = 0
         self._line: Location | None = None
 
@@ -64,6 +65,26 @@ class Emitter:
         del self._passed[passed:]
         self.depth -= 1
         self.line("}")
+
+    @contextmanager
+    def loop(self, head: str) -> Iterator[None]:
+        """A loop of a kernel; the outermost ends early where the launch is to end, as after Ctrl-C."""
+        left = None if self._in_loop else self.count_breath()
+        with self.braces(head):
+            self.line("TK_ITERATION;")
+            if left:
+                self.line(f"if (!tk::goes_on({left}, breath, arena, error)) return false;")
+            outer, self._in_loop = self._in_loop, True
+            yield
+            self._in_loop = outer
+        if left:
+            self.line(f"breath.left = {left};")
+
+    def count_breath(self) -> str | None:
+        """The iterations until the clock is looked at, in a variable that compilers can keep in a register."""
+        left = self.fresh("left")
+        self.line(f"tk::i64 {left} = breath.left;")
+        return left
 
     def fresh(self, stem: str = "v") -> str:
         self._count += 1
@@ -87,8 +108,7 @@ class Emitter:
             return
         if here is not None and (here.file, here.line) == (location.file, location.line):
             return
-        file = location.file.replace("\\", "\\\\").replace('"', '\\"')
-        self.lines.append(f'#line {location.line} "{file}"')
+        self.lines.append(f"#line {location.line} {string(location.file)}")
         self._line = location
 
     def site(self, text: str, render: Any = None, extents: tuple[tuple[int, int], ...] = ()) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 
 from tilekit.ir.core import Const
 from tilekit.ir.interpret import to_memory
+from tilekit.ir.notices import printable
 from tilekit.ir.types import DType, bfloat16, int32, int64, to_numpy_scalar, uint64
 
 _SUFFIX = {"int64": "ll", "uint32": "u", "uint64": "ull", "float32": "f"}
@@ -25,13 +26,28 @@ def _taken() -> frozenset[str]:
 
 def member(name: str) -> str:
     """What a parameter is called in C++: different for different names, and free to use."""
-    macro = name.isupper() or name.startswith("__")  # as NULL and NAN may be, whatever the compiler and its library
+    if not name.isascii():
+        return f"u{name.encode().hex()}_"
+    macro = name.isupper() or name.startswith("_")  # as NULL, NAN and _Complex, whatever the compiler and its library
     return f"{name}_" if macro or name in _taken() or name.endswith("_") else name
 
 
 def comment(text: str) -> str:
     """Text that stays inside the comment of one line."""
-    return " ".join(text.split()).rstrip("\\")
+    return printable(" ".join(text.split())).rstrip("\\")
+
+
+def string(text: str) -> str:
+    """A C++ string of a text, such as a path; bytes that are no text, as file names may have, stay what they are."""
+    if text.isprintable():
+        inner = text.replace("\\", "\\\\").replace('"', '\\"')
+    else:
+        try:
+            data = text.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:  # no file's name
+            data = text.encode("utf-8", "backslashreplace")
+        inner = "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}" for byte in data)
+    return f'"{inner}"'
 
 
 def cpp_type(dtype: DType) -> str:

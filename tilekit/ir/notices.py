@@ -13,6 +13,16 @@ from tilekit.errors import Location
 _told: set[tuple[type[Warning], str, str, int]] = set()
 
 
+def printable(text: str) -> str:
+    """The text without what terminals or compilers obey or refuse: control characters and lone surrogates as escapes.
+
+    Example:
+        >>> printable("a\\x1b[31mb")
+        'a\\\\x1b[31mb'
+    """
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
 def warn_at(category: type[Warning], text: str, location: Location | None) -> None:
     """Issue a warning at a place in a kernel, or where that is not known, at the line that called tilekit."""
     file, line = (location.file, location.line) if location is not None else _caller()

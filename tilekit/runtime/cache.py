@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tilekit.errors import CompileError, KernelValueError
+from tilekit.ir.notices import printable
 from tilekit.runtime import store
 from tilekit.runtime.keys import key_of as key_of
 from tilekit.runtime.locks import file_lock
@@ -45,6 +46,7 @@ class Entry:
     """UTC, ISO 8601."""
     tilekit: str
     describe: Mapping[str, str]
+    """As it may be printed: without control characters."""
     files: Mapping[str, Mapping[str, Any]]
     """Name -> {"size": bytes, "sha256": hex digest}."""
 
@@ -244,9 +246,9 @@ def _read(place: Path) -> Entry | None:
         return None
     try:
         data = json.loads(text)
-        entry = Entry(
-            data["kind"], data["key"], place, data["created"], data["tilekit"], data["describe"], data["files"]
-        )
+        describe = {printable(name): printable(value) for name, value in data["describe"].items()}
+        created, version = printable(data["created"]), printable(data["tilekit"])
+        entry = Entry(data["kind"], data["key"], place, created, version, describe, data["files"])
         valid = entry.key == place.name and entry.files and entry.size >= 0
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -252,22 +252,26 @@ class CpuKernel:
                 self.entry(data, 0, blocks, memory[1], fault.address)
                 pace.block = (clock() - start) // blocks + 1
             else:
-                self._run_shared(data, blocks, fault.address, arena, pace)
+                self._run_shared(data, blocks, fault, arena, pace)
             if fault.record.kind:
                 faults.raise_error(fault, self.generated, (blocks,) if self._gathers else grid)
         except BaseException:  # also Ctrl-C: what was recorded must not be met by the next launch
             fault.take()
             raise
 
-    def _run_shared(self, data: bytes, blocks: int, address: int, arena: Callable[[int], Arena], pace: Pace) -> None:
-        entry, size = self.entry, self.generated.arena
+    def _run_shared(
+        self, data: bytes, blocks: int, fault: faults.Fault, arena: Callable[[int], Arena], pace: Pace
+    ) -> None:
+        entry, size, address = self.entry, self.generated.arena, fault.address
 
         def some(begin: int, end: int, worker: int) -> None:
             memory = arena(size)
             entry(data, begin, end, memory[1], address)
+            if fault.interrupted:
+                raise faults.interrupts.pop()
 
         start = time.perf_counter_ns()
-        run_blocks(some, blocks, serial=self.generated.serial)
+        run_blocks(some, blocks, serial=self.generated.serial, halt=fault.halt)
         took = time.perf_counter_ns() - start
         # Whether other threads helped is not known here, but in so little time they did not.
         pace.block = took // blocks + 1 if took < _TINY else _UNKNOWN
@@ -277,7 +281,7 @@ _UNKNOWN = 1 << 62
 _TINY = 20_000
 """Nanoseconds of work below which a launch does not ask the pool."""
 _scratch = threading.local()
-_NO_ARENA: Arena = (0, 0, None)
+_NO_ARENA: Arena = (-1, 0, None)
 
 
 def _arena(size: int) -> Arena:
@@ -289,8 +293,10 @@ def _arena(size: int) -> Arena:
 
 
 def _new_arena(size: int) -> Arena:
-    memory = np.empty(size + ALIGNMENT, np.uint8)
-    return size, round_up(memory.ctypes.data), memory
+    memory = np.empty(size + 2 * ALIGNMENT, np.uint8)
+    address = round_up(memory.ctypes.data) + ALIGNMENT
+    ctypes.c_void_p.from_address(address - 8).value = faults.breath_of_thread()  # as native/breath.h finds it
+    return size, address, memory
 
 
 def format_of(type: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,15 @@ class Fault:
         self.error: BaseException | None = None
         """What printing raised first."""
 
+    def halt(self) -> None:
+        """Let the kernel end: its outermost loops end with the iterations that run."""
+        self.record.kind = _STOP
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a signal has ended this launch, by an exception that nobody has raised yet."""
+        return self.record.kind == _STOP and bool(interrupts)
+
     def take(self) -> Record:
         """A copy of the record, which is empty afterwards."""
         copy = Record.from_buffer_copy(self.record)
@@ -68,6 +77,8 @@ def current() -> Fault:
 
 def raise_error(fault: Fault, generated: Generated, grid: tuple[int, ...]) -> None:
     """Raise what a kernel recorded, or what was raised where it called back. ``grid`` is empty where unknown."""
+    if fault.interrupted:
+        raise interrupts.pop()
     if fault.error is not None:
         raise fault.error
     record = fault.take()
@@ -90,8 +101,40 @@ def _point(block: int, grid: tuple[int, ...]) -> Any:
     return point[0] if len(point) == 1 else tuple(reversed(point))
 
 
+interrupts: list[BaseException] = []
+"""What handlers of signals raised while a kernel ran on the main thread, until the launch raises it."""
+
+
+def _breaths() -> Generator[int]:
+    """Answers whether a kernel is to end, each time after Python had the chance to answer signals.
+
+    Python does so as soon as it runs anything: of a function before its first line, where nothing could catch what is
+    raised; of a generator inside the statement that it goes on from.
+    """
+    answer = 0
+    while True:
+        try:
+            yield answer
+            answer = 0
+        except GeneratorExit:
+            return
+        except BaseException as error:
+            interrupts.append(error)
+            answer = 1
+
+
+_breath = ctypes.CFUNCTYPE(ctypes.c_int)(_breaths().__next__)
+_breath()
+_BREATH = ctypes.cast(_breath, ctypes.c_void_p).value
+
+
+def breath_of_thread() -> int | None:
+    """What kernels on this thread call now and then while they run: only the main thread answers signals."""
+    return _BREATH if threading.current_thread() is threading.main_thread() else None
+
+
 _STOP = -1
-"""The kind that lets a kernel begin no other block."""
+"""The kind that lets a kernel begin no other block, and no other iteration."""
 
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)
 _current = threading.local()

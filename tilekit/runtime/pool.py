@@ -32,7 +32,12 @@ def thread_count() -> int:
 
 
 def run_blocks(
-    fn: BlockFunction, blocks: int, threads: int | None = None, serial: bool = False, work: int | None = None
+    fn: BlockFunction,
+    blocks: int,
+    threads: int | None = None,
+    serial: bool = False,
+    work: int | None = None,
+    halt: Callable[[], object] = lambda: None,
 ) -> None:
     """Call ``fn(begin, end, worker)`` for ranges that together are ``range(blocks)``, each block once.
 
@@ -41,6 +46,7 @@ def run_blocks(
     calling thread. ``work`` estimates the nanoseconds that all blocks take together; without it, or where it says
     little, the calling thread begins alone and measures. The first exception of any call is raised, once no other
     call runs any more. Called from inside ``fn`` it runs on that thread, as worker 0.
+    ``halt()`` is called where Ctrl-C ends the launch: it lets calls of ``fn`` that are under way return.
 
     Example:
         >>> done = []
@@ -61,7 +67,7 @@ def run_blocks(
     if cost == 0 or cost * blocks <= _SMALL:
         begin, cost = _run_alone(fn, blocks, _SMALL)
     if begin < blocks:
-        _run_shared(fn, begin, blocks, count, cost)
+        _run_shared(_Job(fn, begin, blocks, count, max(1, int(_SMALL / cost)), halt))
 
 
 def _run_alone(fn: BlockFunction, blocks: int, budget: int | None) -> tuple[int, float]:
@@ -81,21 +87,23 @@ def _run_alone(fn: BlockFunction, blocks: int, budget: int | None) -> tuple[int,
     return begin, (now - start + 1) / begin
 
 
-def _run_shared(fn: BlockFunction, begin: int, blocks: int, count: int, cost: float) -> None:
-    job = _Job(fn, begin, blocks, count, max(1, int(_SMALL / cost)))
-    _pool().submit(job, min(count, blocks - begin) - 1)
+def _run_shared(job: _Job) -> None:
+    _pool().submit(job, min(job.count, job.blocks - job.begin) - 1)
     job.lead()
 
 
 class _Job:
     """One launch: the calling thread leads, and helpers join while blocks are left."""
 
-    def __init__(self, fn: BlockFunction, begin: int, blocks: int, count: int, size: int) -> None:
+    def __init__(
+        self, fn: BlockFunction, begin: int, blocks: int, count: int, size: int, halt: Callable[[], object]
+    ) -> None:
         self.fn = fn
         self.begin = begin
         self.blocks = blocks
         self.count = count
         self.size = size
+        self.halt = halt
         self.workers = itertools.count(1)
         self.lock = threading.Lock()
         self.running = 0
@@ -135,6 +143,9 @@ class _Job:
         """The calling thread's part. Returns or raises only when no helper is in ``fn`` any more."""
         try:
             self.drain(0)
+        except BaseException:
+            self.halt()
+            raise
         finally:
             self._finish()
         if self.error is not None:
@@ -167,9 +178,10 @@ class _Job:
         while not self.idle.is_set():
             try:
                 self.idle.wait()
-            except KeyboardInterrupt as error:
-                self.stop = True
+            except BaseException as error:  # what the program's handlers of signals raise
                 interrupt = error
+                self.stop = True
+                self.halt()
         if interrupt is not None:
             raise interrupt
 
