@@ -90,6 +90,7 @@ def test_unknown_option(fresh: Config) -> None:
     ("name", "value"),
     [
         ("gemm", "cublas"),
+        ("gemm", "hopper"),
         ("gemm", None),
         ("require_gemm", "auto"),
         ("checked", 1),

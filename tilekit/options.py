@@ -17,7 +17,7 @@ from typing import Any
 
 from tilekit.errors import KernelValueError, shown
 
-GEMMS = ("auto", "hopper", "mma", "cublasdx", "scalar")
+GEMMS = ("auto", "mma", "cublasdx", "scalar")
 DUMPS = ("ir", "cuda", "cpu")
 
 _TRUE = ("1", "true", "yes", "on")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from tilekit.examples import digits
 
@@ -44,3 +45,13 @@ def test_command_prints_equal_accuracies_and_saves_the_picture(
 def test_picture_of_nothing_misread(tmp_path: Path, data: digits.Digits) -> None:
     digits.draw_misread(data, data.test_labels, tmp_path / "none.png")
     assert (tmp_path / "none.png").exists()
+
+
+def test_the_picture_says_what_it_shows(tmp_path: Path, data: digits.Digits, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *given, **options: drawn.append(self))
+    predicted = data.test_labels.copy()
+    predicted[0] = (predicted[0] + 3) % 10
+    digits.draw_misread(data, predicted, tmp_path / "picture.png")
+    assert drawn[0].get_suptitle() == "1 of 449 test digits were misread"
+    assert drawn[0].axes[0].get_title() == f"{data.test_labels[0]} read as {predicted[0]}"

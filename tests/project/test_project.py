@@ -71,3 +71,10 @@ def test_import_is_light() -> None:
     code = "import sys, tilekit; print([m for m in ('warp', 'torch', 'cuda', 'jax', 'cupy') if m in sys.modules])"
     printed = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     assert printed.strip() == "[]"
+
+
+def test_messages_install_from_the_index() -> None:
+    """Who has a wheel has no checkout; one function knows where it runs."""
+    package = Path(__file__).parents[2] / "tilekit"
+    found = [path.name for path in package.rglob("*.py") if "pip install -e" in path.read_text(encoding="utf-8")]
+    assert found == ["installed.py"]

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -43,7 +44,13 @@ def test_first_use_prints_nothing_and_keeps_the_log_level() -> None:
         "import warp; before = warp.config.log_level\n"
         "zeros(3); assert warp.config.log_level == before == warp.LOG_INFO"
     )
-    assert done.stdout == ""
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_what_others_write_to_standard_error_is_kept(capfd: pytest.CaptureFixture[str]) -> None:
+    with warp_names._without_line("no GPU"):
+        os.write(2, b"mine\nWarp: no GPU here\nalso mine\n")
+    assert capfd.readouterr().err == "mine\nalso mine\n"
 
 
 def test_importing_and_annotating_needs_no_warp() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import tilekit as tk
+from tilekit.cli.installed import install_command
 
 PIXELS = 64
 TILE = 16
@@ -79,7 +80,7 @@ def load_digits() -> Digits:
     try:
         from sklearn.datasets import load_digits as load
     except ImportError as error:
-        raise SystemExit("the digits come with scikit-learn: python -m pip install -e '.[examples]'") from error
+        raise SystemExit(f"the digits come with scikit-learn: {install_command('examples')}") from error
     pixels, labels = load(return_X_y=True)
     pixels = pixels.astype(np.float32)
     test = np.arange(len(labels)) % 4 == 3
@@ -145,17 +146,18 @@ def draw_misread(digits: Digits, predicted: Array, path: Path) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise SystemExit("the picture needs matplotlib: python -m pip install -e '.[examples]'") from error
+        raise SystemExit(f"the picture needs matplotlib: {install_command('examples')}") from error
     wrong = np.flatnonzero(predicted != digits.test_labels)
     columns = 8
     rows = max(-(-len(wrong) // columns), 1)
-    figure = Figure(figsize=(columns * 1.2, rows * 1.5), layout="constrained")
+    figure = Figure(figsize=(columns * 1.2, rows * 1.5 + 0.4), layout="constrained")
+    figure.suptitle(f"{len(wrong)} of {len(predicted)} test digits were misread")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis in axes:
         axis.axis("off")
     for axis, index in zip(axes, wrong, strict=False):
         axis.imshow(digits.test_pixels[index].reshape(8, 8), cmap="gray_r")
-        axis.set_title(f"{predicted[index]}, is {digits.test_labels[index]}", fontsize=9)
+        axis.set_title(f"{digits.test_labels[index]} read as {predicted[index]}", fontsize=9)
     figure.savefig(path, dpi=120)
 
 

@@ -264,7 +264,7 @@ _NOT_INSTALLED = {
     "TILEKIT_CXX": "it is empty",
     "clang++": "it is not installed",
     "g++": "it is not installed",
-    "zig": "the package ziglang is not installed (the extra `cpu`: pip install -e '.[cpu]')",
+    "zig": "the package ziglang is not installed (the extra `cpu`: python -m pip install 'tilekit-lang[cpu]')",
 }
 
 

@@ -5,8 +5,11 @@ Warp is imported on first use, by :func:`import_warp` alone.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable
+import os
+import tempfile
+from collections.abc import Callable, Iterator
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any
@@ -46,9 +49,33 @@ def _quiet_import() -> Any:
     if not hasattr(module, "ScopedLogLevel"):
         version = getattr(module, "__version__", "unknown")
         raise MissingPackageError(f"this needs warp-lang 1.19 or newer, found {version}: pip install -U warp-lang")
-    with module.ScopedLogLevel(module.LOG_WARNING):
+    with module.ScopedLogLevel(module.LOG_WARNING), _without_line("Could not find or load the NVIDIA CUDA driver"):
         module.init()
     return module
+
+
+@contextlib.contextmanager
+def _without_line(text: str) -> Iterator[None]:
+    """Inside, lines with ``text`` are left out of what is written to standard error, by native code too.
+
+    Warp writes one where there is no GPU, at every log level; a program that asks for none need not be told.
+    """
+    try:
+        file, kept = tempfile.TemporaryFile(), os.dup(2)  # noqa: SIM115, closed below
+    except OSError:  # there is no room for a file, or no standard error
+        yield
+        return
+    with file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            file.seek(0)
+            for line in file:
+                if text.encode() not in line:
+                    os.write(2, line)
 
 
 def to_warp_dtype(dtype: Any) -> Any:
