@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from tilekit.codegen.loops import Loops
 from tilekit.codegen.refs import ElementIndex, Site, TileRef, exchanges, in_place
 from tilekit.codegen.storage import Buffer, Storage, round_up
 from tilekit.codegen.target import Target
@@ -23,7 +24,7 @@ _ON_STACK = 256
 """Bytes of a tile up to which a copy for a moment lies on the stack, where the compiler may keep it in registers."""
 
 
-class Emitter:
+class Emitter(Loops):
     """Emission of one function. ``scalars`` maps values to C++ expressions."""
 
     def __init__(self, fn: Function, storage: Storage, target: Target) -> None:
@@ -46,7 +47,6 @@ class Emitter:
         """Index checks that came before on every way to the current line: array, axis and index."""
         self._braced = self.depth
         """The depth of the lines in the innermost braces."""
-        self._in_loop = False
         self._count = 0
         self._line: Location | None = None
 
@@ -65,26 +65,6 @@ class Emitter:
         del self._passed[passed:]
         self.depth -= 1
         self.line("}")
-
-    @contextmanager
-    def loop(self, head: str) -> Iterator[None]:
-        """A loop of a kernel; the outermost ends early where the launch is to end, as after Ctrl-C."""
-        left = None if self._in_loop else self.count_breath()
-        with self.braces(head):
-            self.line("TK_ITERATION;")
-            if left:
-                self.line(f"if (!tk::goes_on({left}, breath, arena, error)) return false;")
-            outer, self._in_loop = self._in_loop, True
-            yield
-            self._in_loop = outer
-        if left:
-            self.line(f"breath.left = {left};")
-
-    def count_breath(self) -> str | None:
-        """The iterations until the clock is looked at, in a variable that compilers can keep in a register."""
-        left = self.fresh("left")
-        self.line(f"tk::i64 {left} = breath.left;")
-        return left
 
     def fresh(self, stem: str = "v") -> str:
         self._count += 1
