@@ -294,7 +294,7 @@ def _arena(size: int) -> Arena:
 
 def _new_arena(size: int) -> Arena:
     memory = np.empty(size + 2 * ALIGNMENT, np.uint8)
-    address = round_up(memory.ctypes.data) + ALIGNMENT
+    address = round_up(memory.ctypes.data + 8)
     ctypes.c_void_p.from_address(address - 8).value = faults.breath_of_thread()  # as native/breath.h finds it
     return size, address, memory
 
