@@ -11,7 +11,7 @@ from typing import Any
 
 from tilekit.config import config
 from tilekit.errors import KernelAssertionError, KernelTypeError
-from tilekit.frontend import joins, unrolled
+from tilekit.frontend import joins, unrolling
 from tilekit.frontend.arithmetic import binary, div, mod, ordered
 from tilekit.frontend.binding import assigned, each, name_arguments, own, returned, value_of
 from tilekit.frontend.calls import resolve_call, warp_attribute
@@ -134,8 +134,8 @@ class Tracing:
                 break
             with joins.iteration(site, number):
                 settle(cells, site)
-                if isinstance(items, Range):
-                    unrolled.begin(cells, site)
+                if isinstance(items, Range) and not items.unrolled:
+                    unrolling.begin(cells, site)
                 if gone is False:
                     run_iteration(cells, partial(body, item))
                 else:
