@@ -12,6 +12,7 @@ from tilekit.passes.assign_layouts import assign_layouts
 from tilekit.passes.assign_storage import assign_storage
 from tilekit.passes.check_initialized import check_initialized
 from tilekit.passes.choose_gemm import serve_products
+from tilekit.passes.compose_views import compose_views
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.form_lanes import form_lanes
 from tilekit.passes.issue_warnings import issue_warnings
@@ -28,7 +29,8 @@ def run_pipeline(fn: Function, target: Target, observe: Observer = lambda name, 
     """Run every pass on a traced function; ``observe`` sees the function after each one, for dumps and timing."""
     observe("trace", fn)
     verify(fn)
-    fn = check_initialized(fn)
+    fn = compose_views(check_initialized(fn))
+    verify(fn)
     lanes = target.block_dim if runs_lanes(fn, target.tiled) else None
     if lanes is not None:
         check_lanes(fn, target.whole)
