@@ -181,7 +181,10 @@ def adds_tile(a: tk.array1d[int], x: tk.array1d[float]):
         (too_many, r"atomic_add\(\) of an array1d<i32> takes \(arr, i, value\), got 3 positional arguments"),
         (no_value, r"takes \(arr, i, value\), got 1 positional arguments and val"),
         (no_array, r"atomic_add\(\): arr must be an array, got an int32"),
-        (adds_tile, "a tile<1xf32> cannot be the right side of .= on an element of an array; a number is needed"),
+        (
+            adds_tile,
+            "a tile<1xf32> cannot be the right side of .= on an element of an array; read its one element with \\[0]",
+        ),
     ],
 )
 def test_refused(kernel: Any, message: str) -> None:

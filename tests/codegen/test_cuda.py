@@ -114,7 +114,7 @@ def swapped(a: tk.array2d[float], b: tk.array2d[float], n: int):
     y = tk.tile_load(b, shape=(4, 4))
     for _ in range(n):
         tk.tile_matmul(x, tk.tile_transpose(y), x if False else tk.tile_zeros(shape=(4, 4)))
-        x, y = y, x
+        x, y = tk.tile_transpose(y), x
     tk.tile_store(a, x)
     tk.tile_store(b, y)
 

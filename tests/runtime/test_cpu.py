@@ -125,7 +125,7 @@ def test_large_tiles_never_lie_on_the_stack():
     a, b = np.zeros((1024, 1024)), np.ones((1024, 1024))
     tk.launch_tiled(swapped, dim=1, inputs=[a, b, 3], block_dim=1)
     assert np.all(a == 1) and np.all(b == 0)
-    assert compile_kernel(swapped).arena_bytes > 3 * a.nbytes
+    assert compile_kernel(swapped).arena_bytes >= 2 * a.nbytes
 
 
 def test_a_launch_from_where_a_kernel_prints_has_tiles_of_its_own(monkeypatch):

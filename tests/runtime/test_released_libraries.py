@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 import sys
 import threading
@@ -15,6 +16,7 @@ import pytest
 
 import tilekit as tk
 from tilekit.runtime.cpu import CpuKernel
+from tilekit.runtime.libraries import load_library
 from tilekit.runtime.program import compile_kernel
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc/self/maps")
@@ -100,3 +102,14 @@ def test_a_library_stays_while_it_runs(tmp_path: Path) -> None:
     assert thread.is_alive() and loaded(path)
     thread.join()
     assert out.tolist() == [2.0, 2.0]
+
+
+def test_a_library_whose_file_was_written_to_stays(tmp_path: Path) -> None:
+    """What the file has lost would be a bus error where its last code runs."""
+    library = tmp_path / "written.so"
+    shutil.copyfile(compile_kernel(made(1.0), tiled=False, ndim=1).library, library)
+    held = load_library(library)
+    os.truncate(library, 64)
+    del held
+    gc.collect()
+    assert loaded(library)

@@ -12,7 +12,7 @@ from tilekit.errors import KernelValueError, UninitializedError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.operands import DTypeLike, Shape, usual
-from tilekit.ir.types import DType, ScalarType, TileType, float32
+from tilekit.ir.types import DType, ScalarType, TileType, as_dtype, float32
 
 __all__ = ["tile_empty", "tile_ones", "tile_zeros"]
 GROUP = "Tile construction"
@@ -61,6 +61,16 @@ def tile_full(shape: Shape, value: Scalar, dtype: DTypeLike = None, storage: str
         tile<1x3xi32>
         [[7 7 7]]
     """
+
+
+@tile_full.arguments
+def _full_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A number converted to the dtype that is asked for: that drops a fraction, as where it is known at run time."""
+    value, dtype = (args[i] if len(args) > i else kwargs.get(name) for i, name in enumerate(("value", "dtype"), 1))
+    if isinstance(value, float) and dtype is not None and as_dtype(dtype).is_integer:
+        value = as_dtype(dtype)(value)
+        args, kwargs = ((args[0], value, *args[2:]), kwargs) if len(args) > 1 else (args, {**kwargs, "value": value})
+    return args, kwargs
 
 
 @tile_full.coerce

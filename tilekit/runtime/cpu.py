@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,18 +31,13 @@ from tilekit.passes.activity import written_positions
 from tilekit.passes.uniformity import runs_lanes
 from tilekit.runtime import cache, faults
 from tilekit.runtime.dump import Dump
-from tilekit.runtime.hindrances import hindrance
 from tilekit.runtime.keys import DIGITS, key_of
+from tilekit.runtime.libraries import load_library
 from tilekit.runtime.pool import run_blocks
 from tilekit.runtime.progress import progress
 from tilekit.runtime.toolchain import Toolchain, absence, find_toolchain, library_suffix
 from tilekit.runtime.warm import Again, Like
 from tilekit.runtime.why import reason
-
-if sys.platform == "win32":
-    from _ctypes import FreeLibrary as _unload
-else:
-    from _ctypes import dlclose as _unload
 
 _FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H",
             "uint32": "I", "uint64": "Q", "float16": "e", "bfloat16": "H", "float32": "f", "float64": "d"}  # fmt: skip
@@ -145,25 +138,6 @@ def build(generated: Generated, toolchain: Toolchain, debug: bool, fast_math: bo
     return cache.get_or_build("cpu", key, compile_into, describe) / name
 
 
-def _load(path: Path) -> ctypes.CDLL:
-    """A library that is unloaded when nothing refers to it any more; its functions do, also while they run.
-
-    ctypes' functions refer to themselves as well, so that is when garbage is next collected.
-
-    Raises:
-        CompileError: the system cannot load it; the message says what stands in the way.
-    """
-    try:
-        library = ctypes.CDLL(str(path))
-    except OSError as error:
-        what = hindrance(str(error)) or str(error)
-        if "failed to map segment" in what:
-            what = f"{path.parent} may not hold programs (mounted noexec); set TILEKIT_CACHE_DIR to a folder that may"
-        raise CompileError(f"a compiled kernel cannot be loaded: {what}") from error
-    weakref.finalize(library, _unload, library._handle).atexit = False  # when threads may be running what is in it
-    return library
-
-
 class Pace:
     """How long blocks take in launches that are alike, as far as that is known."""
 
@@ -181,7 +155,7 @@ class CpuKernel:
         self.generated = generated
         self.library = library
         self.block_dim = target.block_dim
-        self.entry: Callable[..., None] = Entry((entry, _load(library)))
+        self.entry: Callable[..., None] = Entry((entry, load_library(library)))
         self.types = {name: value.type for name, value in generated.function.params.items()}
         self._pack = struct.Struct(LAUNCH + "".join(map(format_of, self.types.values()))).pack
         self._tail = (*(1,) * (4 - target.ndim), target.ndim, target.block_dim)
