@@ -102,7 +102,7 @@ def test_aliased_memory_outlives_its_owner() -> None:
     ("make", "error", "text"),
     [
         (lambda: array(3.0), KernelTypeError, "not from a number; write tk.array([3.0])"),
-        (lambda: array2d([1.0, 2.0], device="cpu"), KernelValueError, "the array has 1 dimensions, shape (2,), not 2"),
+        (lambda: array2d([1.0, 2.0], device="cpu"), KernelValueError, "the array has 1 dimension, shape (2,), not 2"),
         (lambda: warp_arrays.zeros(()), KernelValueError, "an array without dimensions is not supported"),
         (lambda: warp_arrays.zeros((2, -1)), KernelValueError, "the shape (2, -1) has a negative extent"),
         (lambda: warp_arrays.zeros((2, 1.5)), KernelTypeError, "a shape is an integer or a sequence of integers"),
