@@ -7,10 +7,10 @@ from typing import Any
 
 from tilekit.errors import KernelTypeError
 from tilekit.ir.builtin import builtin
-from tilekit.ir.core import Block, Const
+from tilekit.ir.core import Block, Const, walk
 from tilekit.ir.handles import Scalar
 from tilekit.ir.operands import BOOL, Tiles
-from tilekit.ir.types import ScalarType, Type, bool_
+from tilekit.ir.types import ScalarType, TileType, Type, bool_
 
 
 def datum(value: Any, type: ScalarType = BOOL) -> Any:
@@ -94,11 +94,8 @@ def _for_emit(cx: Any, results: Any, start: str, stop: str, step: str, init: Any
     dtype = cx.scalar(blocks[0].params[0].type)
     last, by = cx.hold(dtype, stop), cx.hold(dtype, step)
     index = cx.define(blocks[0].params[0])
-    test = f"{by} > 0 ? {index} < {last} : {by} < 0 && {index} > {last}"
-    if step.lstrip("-").isdigit():
-        test = f"{index} {'>' if step.startswith('-') else '<'} {last}"
     if by.rstrip("l") in ("1", "-1"):
-        with cx.loop(f"for ({dtype} {index} = {start}; {test}; {index} += {by})"):
+        with cx.unit_loop(dtype, index, (start, last, by), _is_light(blocks[0])):
             cx.block(blocks[0], blocks[0].params[1:])
         return
     # A step past the last index may not fit the index's dtype, and wraps: the indices left are counted instead.
@@ -107,6 +104,13 @@ def _for_emit(cx: Any, results: Any, start: str, stop: str, step: str, init: Any
     cx.line(f"tk::u64 {left} = tk::range_length<{dtype}>({index}, {last}, {by});")
     with cx.loop(f"for (; {left}; --{left}, {index} += {by})"):
         cx.block(blocks[0], blocks[0].params[1:])
+
+
+def _is_light(block: Block) -> bool:
+    """Whether an iteration takes some nanoseconds: no loop is in it, and nothing goes over the elements of a tile."""
+    ops = list(walk(block))
+    loops = any(op.builtin.cooperative or (op.builtin.carries and len(op.blocks) == 1) for op in ops)
+    return not loops and not any(isinstance(item.type, TileType) for op in ops for item in (*op.results, *op.inputs()))
 
 
 @for_range.adjoint

@@ -64,6 +64,9 @@ TK_FN bool goes_on(i64& left, Breath& breath, const char* arena, Error* error)
     return on;
 }
 
+// Whether an index is more than a number of steps before another one, which it is before.
+template <class T> TK_FN bool is_far(T to, T from, u64 steps) { return (u64)to - (u64)from > steps; }
+
 }  // namespace tk
 #endif
 #endif
