@@ -20,7 +20,10 @@ def chain(length, path, body, decorator="@tk.func\n"):
     for i in range(length):
         text += f"\n\n{decorator}def h{i + 1}(x):\n{body.format(i=i)}\n"
     text += f"\n\n@tk.kernel\ndef k(x: float, out: tk.array1d[float]):\n    out[0] = h{length}(x)\n"
-    file = path / f"chain_{length}.py"
+    return kernel_in(path / f"chain_{length}.py", text)
+
+
+def kernel_in(file, text):
     file.write_text(text)
     spec = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(spec)
@@ -48,6 +51,18 @@ def test_too_long_a_chain_says_so(tmp_path):
         tk.launch_tiled(k, dim=1, inputs=[0.5], outputs=[np.zeros(1, np.float32)])
     text = "'h100' is called by a chain of more than 500 helpers; let some of them be one function"
     assert caught.value.message == text
+    assert sys.getrecursionlimit() == limit
+
+
+def test_helpers_under_hundreds_of_branches_of_a_helper(tmp_path):
+    text = "import tilekit as tk\n\n\ndef h0(x):\n    return x + 1.0\n\n\ndef h1(x, i):\n    y = x\n"
+    text += "".join(f"    {'el' * (j > 0)}if i == {j}:\n        y = h0(x) * {j}.0\n" for j in range(450))
+    text += "    return y\n\n\n@tk.kernel\ndef k(x: float, i: int, out: tk.array1d[float]):\n    out[0] = h1(x, i)\n"
+    out, limit = np.zeros(1, np.float32), sys.getrecursionlimit()
+    tk.launch_tiled(
+        kernel_in(tmp_path / "branches.py", text), dim=1, inputs=[0.5, 449], outputs=[out], device="interpret"
+    )
+    assert out[0] == 449 * 1.5
     assert sys.getrecursionlimit() == limit
 
 

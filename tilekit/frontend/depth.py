@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import CodeType, FunctionType
 
 from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.context import fail
+from tilekit.ir.nesting import room_for
 
 RECURSIONS = 40
 DEEPEST = 500
-FRAMES = 24
-"""Python's frames for one helper, with the branches and loops that its caller is in."""
-
-
-class _Room:
-    """Raises Python's limit of recursion by what the helpers need that run now, in all threads together."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.helpers = 0
-        self.limit = 0
-
-    def change(self, by: int) -> None:
-        with self.lock:
-            if not self.helpers:
-                self.limit = sys.getrecursionlimit()
-            self.helpers += by
-            sys.setrecursionlimit(self.limit + self.helpers * FRAMES)
 
 
 class _Inlining(threading.local):
@@ -40,18 +22,12 @@ class _Inlining(threading.local):
         self.codes: list[CodeType] = []
 
 
-_room = _Room()
 _inlining = _Inlining()
 
 
-@contextmanager
-def one_deeper() -> Iterator[None]:
-    """Inside: a helper, for which Python has frames enough."""
-    _room.change(1)
-    try:
-        yield
-    finally:
-        _room.change(-1)
+def one_deeper() -> AbstractContextManager[None]:
+    """Inside: a helper, for which Python has frames enough: as many as for two branches."""
+    return room_for(2)
 
 
 @contextmanager

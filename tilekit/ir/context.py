@@ -132,7 +132,7 @@ def building(element: str = "") -> Iterator[Builder]:
     if level > MOST_NESTED:
         text = f"branches and loops nest more than {MOST_NESTED} deep; compute what is chosen, or load it from an array"
         raise fail(KernelNotImplementedError(text))
-    with room_for(level), using(Builder(**kept, element=element or inherits.element, level=level)) as builder:
+    with room_for(1), using(Builder(**kept, element=element or inherits.element, level=level)) as builder:
         yield builder
 
 

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from tilekit.forks import Lock
 from tilekit.ir.core import Block
 
 MOST_NESTED = 1000
 """Levels of branches and loops: what threads' stacks of 8 MiB hold several times over."""
 _FRAMES = 12
 """Calls of Python functions that one level takes at most; an emitter takes the most."""
-_lock = threading.Lock()
-_wanted: list[int] = []
-_outer = 0
+
+
+class _Room:
+    """What all that runs now needs of Python's recursion limit, which is one for all threads."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.frames = 0
+        self.limit = 0
+        """The limit without them."""
+
+    def change(self, frames: int) -> None:
+        with self.lock:
+            if not self.frames:
+                self.limit = sys.getrecursionlimit()
+            self.frames += frames
+            with suppress(RecursionError):  # this thread or another one is deeper than that now
+                sys.setrecursionlimit(self.limit + self.frames)
+
+
+_room = _Room()
 
 
 def nesting(block: Block) -> int:
@@ -34,29 +52,19 @@ def nesting(block: Block) -> int:
 
 @contextmanager
 def room_for(levels: int) -> Iterator[None]:
-    """Inside, Python's recursion limit lets code follow so many levels down; afterwards it is what it was.
-
-    The limit is one for all threads, so it is as high as the one that goes deepest needs.
+    """Inside, Python's recursion limit lets code follow so many levels further down; afterwards it is what it was.
 
     Example:
         >>> before = sys.getrecursionlimit()
-        >>> with room_for(500):
-        ...     sys.getrecursionlimit() > before
+        >>> with room_for(500), room_for(1):
+        ...     sys.getrecursionlimit() - before == 501 * 12
         True
         >>> sys.getrecursionlimit() == before
         True
     """
-    global _outer
-    levels = min(levels, MOST_NESTED)
-    with _lock:
-        if not _wanted:
-            _outer = sys.getrecursionlimit()
-        _wanted.append(levels)
-        sys.setrecursionlimit(_outer + _FRAMES * max(_wanted))
+    frames = _FRAMES * min(levels, MOST_NESTED)
+    _room.change(frames)
     try:
         yield
     finally:
-        with _lock:
-            _wanted.remove(levels)
-            with suppress(RecursionError):  # this thread or another one is deeper than that now
-                sys.setrecursionlimit(_outer + _FRAMES * max(_wanted, default=0))
+        _room.change(-frames)
