@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tilekit.codegen.layout import Fragment
 from tilekit.codegen.storage import Storage
-from tilekit.ir.core import Block, Function, Op, Value, free_values, leaves, walk
+from tilekit.ir.core import Block, Function, Op, Value, leaves, walk
 
 
 def deferred_loads(fn: Function, storage: Storage) -> frozenset[Value]:
@@ -29,7 +29,7 @@ def _waits(tile: Value, block: Block, at: int) -> bool:
     """Whether the only use of a tile is an elementwise op of its block, with no effect between."""
     if any(tile is value for value in leaves(block.results)):
         return False
-    users = [op for op in block.ops if tile in (*op.inputs(), *(v for inner in op.blocks for v in free_values(inner)))]
+    users = [op for op in block.ops if tile in (*op.inputs(), *(v for inner in op.blocks for v in inner.free))]
     if len(users) != 1:
         return False
     (user,) = users

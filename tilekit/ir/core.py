@@ -185,8 +185,3 @@ def substitute(block: Block, replaced: Mapping[Value, Value | Const]) -> Block:
         for op in block.ops
     )
     return Block(block.params, ops, tuple(swap(result) for result in block.results))
-
-
-def free_values(block: Block) -> Mapping[Value, None]:
-    """The values that a block uses but does not define, in order of first use."""
-    return block.free

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilekit.ir.core import Block, Const, Function, Op, Value, free_values, leaves, walk
+from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, walk
 from tilekit.ir.gradients import has_gradient
 from tilekit.ir.types import ArrayType
 
@@ -120,7 +120,7 @@ def _reached_region(op: Op, reached: set[Value], varied: set[Value]) -> set[Valu
     for block in op.blocks:
         yielded = carried_results(op, block)
         inside = reached_values(block, (yielded[i] for i in wanted), varied)
-        found |= inside & free_values(block).keys()
+        found |= inside & block.free.keys()
     init = op.operands.get("init", ())
     assert isinstance(init, tuple)
     found.update(init[i] for i in wanted if init and init[i] in varied)

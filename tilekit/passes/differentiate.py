@@ -13,7 +13,7 @@ from typing import Any
 from tilekit.errors import KernelNotImplementedError, Location
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.context import Builder, building, using
-from tilekit.ir.core import Block, Function, Op, Value, free_values, leaves, substitute, walk
+from tilekit.ir.core import Block, Function, Op, Value, leaves, substitute, walk
 from tilekit.ir.gradients import NoGradient, gradient_type, has_gradient
 from tilekit.ir.handles import OPERATORS, Array, wrap
 from tilekit.ir.program import Program
@@ -219,7 +219,7 @@ class Adjoint:
             found = inner.take_datum(block.params[position])
         if inner.grads.keys() - set(block.params):
             raise self.refuse("its function uses a value of the kernel around it; pass that as an argument")
-        used = free_values(builder.block((), (found,)))
+        used = builder.block((), (found,)).free
         needed = [i for i, param in enumerate(params) if param in used]
         return builder.block((*(params[i] for i in needed), seed), (found,)), needed
 
@@ -250,7 +250,7 @@ class Adjoint:
         active = reached_results(self.op, have, varied)
         yielded, params = carried_results(self.op, body), carried_params(self.op, body)
         reached = reached_values(body, (yielded[i] for i in active), varied)
-        outer = [value for value in free_values(body) if value in reached]
+        outer = [value for value in body.free if value in reached]
         types = [gradient_type(value.type) for value in (*(params[i] for i in active), *outer)]
         init = [datum_of(self.grads[i]) for i in active] + [datum_of(self.scope.take(value)) for value in outer]
         init = [zero_of(type) if datum is None else datum for datum, type in zip(init, types, strict=True)]

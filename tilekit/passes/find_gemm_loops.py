@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilekit.ir.affine import Affine, affine_of, definitions
-from tilekit.ir.core import Block, Const, Function, Op, Value, free_values, leaves, walk
+from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, walk
 from tilekit.ir.types import TileType
 from tilekit.ir.views import ViewMap
 from tilekit.passes.activity import carried_params, carried_results
@@ -112,7 +112,7 @@ def uses(value: Value, block: Block) -> int:
     count = sum(result is value for result in block.results)
     for op in block.ops:
         count += sum(used is value for used in op.inputs())
-        count += sum(value in free_values(inner) for inner in op.blocks)
+        count += sum(value in inner.free for inner in op.blocks)
     return count
 
 

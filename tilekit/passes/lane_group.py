@@ -10,7 +10,7 @@ from tilekit.builtins.array_elements import undefined_array
 from tilekit.builtins.lanes import lane_get, lane_loop, lane_set, lane_slots
 from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.context import Builder, using
-from tilekit.ir.core import Block, Const, Op, Value, free_values, make_op, map_operand
+from tilekit.ir.core import Block, Const, Op, Value, make_op, map_operand
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.types import ArrayType, ScalarType, TileType, int32
 from tilekit.passes.uniformity import updated_base, updated_operand, writes_tile
@@ -22,7 +22,7 @@ def used_values(op: Op) -> Iterator[Value]:
     """The values from outside that an op, or one inside it, reads."""
     yield from op.inputs()
     for block in op.blocks:
-        yield from free_values(block)
+        yield from block.free
 
 
 def apply_lower(op: Op, operands: Mapping[str, Any], lane: Any, lanes: int) -> tuple[list[Op], Any]:

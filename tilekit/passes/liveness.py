@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from tilekit.ir.core import Block, Function, Op, Value, free_values, leaves, walk
+from tilekit.ir.core import Block, Function, Op, Value, leaves, walk
 from tilekit.ir.types import TileType
 
 
@@ -55,7 +55,7 @@ class Liveness:
         alive.difference_update(results)
         inside: set[Value] = set()
         if op.blocks:
-            inside = {value for block in op.blocks for value in self.tiles(free_values(block))}
+            inside = {value for block in op.blocks for value in self.tiles(block.free)}
             again = alive | inside if any(block.params for block in op.blocks) or len(op.blocks) == 1 else set(alive)
             entered = [self._block(block, set(again)) for block in op.blocks]
             alive.update(inside, *entered)

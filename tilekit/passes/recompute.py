@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.context import Builder
-from tilekit.ir.core import Block, Const, Op, Value, free_values, map_operand
+from tilekit.ir.core import Block, Const, Op, Value, map_operand
 
 LookUp = Callable[[Value], Value]
 
@@ -20,7 +20,7 @@ def repeat(op: Op, look_up: LookUp, builder: Builder) -> tuple[Value, ...]:
     if op.has_effect and not op.blocks:
         raise _unrepeatable(op)
     for block in op.blocks:
-        for value in free_values(block):
+        for value in block.free:
             look_up(value)
     copied = _copy(op, look_up)
     builder.ops.append(copied)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tilekit.errors import KernelValueError
-from tilekit.ir.core import Block, Function, Op, Value, free_values, leaves, walk
+from tilekit.ir.core import Block, Function, Op, Value, leaves, walk
 from tilekit.ir.types import TileType
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.liveness import Liveness
@@ -210,7 +210,7 @@ def _check_block(block: Block, found: Uniformity, under: Op | None) -> None:
 def _check_own_blocks(op: Op, found: Uniformity) -> None:
     """What runs for each element must not ask which lane does it."""
     for block in op.blocks:
-        cause = found.of(free_values(block)) or next((inner for inner in walk(block) if inner.builtin.lane), None)
+        cause = found.of(block.free) or next((inner for inner in walk(block) if inner.builtin.lane), None)
         if cause is not None:
             raise _different_operand(op, "what its function uses", cause)
 
