@@ -10,6 +10,8 @@ signature that it needs, and first any of the leading parameters that ``LEADING`
     ignores     operands -> names   the tile operands that are not read, such as an accumulator scaled by zero
     warns       target -> warning   a category and text where the target does not do what was asked for
     reference   arrays -> array     what the op means, in NumPy; also the interpreter
+    neutral     types  -> number    what a reduction passes over, for the elements of missing lanes
+    shared      whole  -> bool      whether lanes share it; ``whole`` coordinates are the same for a block
     adjoint     values -> values    gradient of each float operand, built from other builtins
     lower       values -> value     rewrites to more concrete builtins ...
     emit        names  -> code      ... or writes C++; exactly one of the two
