@@ -11,9 +11,10 @@ import pytest
 import tilekit as tk
 from tests.builtins.launching import converted, same_bits
 from tilekit import builtins
-from tilekit.errors import CompileError, FallbackWarning
+from tilekit.errors import FallbackWarning
 from tilekit.ir.builtin import REGISTRY
 from tilekit.runtime import cpu, native_functions, toolchain
+from tilekit.runtime.hindrances import HinderedError
 
 builtins.public_names()  # declares them
 APPROXIMATE = {name: declared for name, declared in REGISTRY.items() if declared.approximate}
@@ -99,6 +100,7 @@ def test_outside_kernels_too() -> None:
 
 def test_without_a_compiler_numpy_computes_and_one_notice_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toolchain, "find_toolchain", lambda: None)
+    monkeypatch.setattr(toolchain, "candidates", lambda: [])
     monkeypatch.setattr(native_functions, "_kernels", {})
     monkeypatch.setattr(native_functions, "_told", False)
     with pytest.warns(FallbackWarning) as told:
@@ -112,11 +114,12 @@ def test_without_a_compiler_numpy_computes_and_one_notice_says_so(monkeypatch: p
     )
 
 
-def test_a_compile_that_fails_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("place", [(cpu, "build"), (toolchain, "find_toolchain")], ids=["compiling", "probing"])
+def test_a_compile_that_fails_is_no_error(place: tuple[Any, str], monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*given: Any, **options: Any) -> Any:
-        raise CompileError("the disk is full")
+        raise HinderedError("the disk is full")
 
-    monkeypatch.setattr(cpu, "build", full)
+    monkeypatch.setattr(*place, full)
     monkeypatch.setattr(native_functions, "_kernels", {})
     monkeypatch.setattr(native_functions, "_told", False)
     with pytest.warns(FallbackWarning, match="NumPy's, whose last bits differ .*: the disk is full$"):

@@ -64,15 +64,14 @@ def _kernel(builtin: Builtin, dtype: DType) -> CpuKernel | None:
 def _compiled(builtin: Builtin, dtype: DType) -> CpuKernel | None:
     """A kernel that applies the function to each element of arrays; None where it cannot be compiled."""
     from tilekit.runtime.cpu import CpuKernel, build, generate  # what emits code, which few programs need here
-    from tilekit.runtime.toolchain import REMEDY, find_toolchain
+    from tilekit.runtime.toolchain import absence, find_toolchain
 
-    toolchain = find_toolchain()
-    if toolchain is None:
-        _tell(f"no C++ compiler was found; {REMEDY}")
-        return None
     target = Target("cpu", tiled=False, index_checks=False, line_directives=False)
     generated = generate(_each(builtin, builtin.operand_names, dtype), target)
     try:
+        toolchain = find_toolchain()
+        if toolchain is None:
+            raise CompileError(absence())
         return CpuKernel(generated, build(generated, toolchain, debug=False, fast_math=False), target)
     except CompileError as error:
         _tell(error.message)
