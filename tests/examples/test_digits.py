@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from tilekit.examples import digits
 
@@ -48,8 +47,8 @@ def test_picture_of_nothing_misread(tmp_path: Path, data: digits.Digits) -> None
 
 
 def test_the_picture_says_what_it_shows(tmp_path: Path, data: digits.Digits, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = []
-    monkeypatch.setattr(Figure, "savefig", lambda self, *given, **options: drawn.append(self))
+    figure, drawn = pytest.importorskip("matplotlib.figure"), []
+    monkeypatch.setattr(figure.Figure, "savefig", lambda self, *given, **options: drawn.append(self))
     predicted = data.test_labels.copy()
     predicted[0] = (predicted[0] + 3) % 10
     digits.draw_misread(data, predicted, tmp_path / "picture.png")
