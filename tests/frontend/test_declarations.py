@@ -190,3 +190,32 @@ def test_a_warp_function_is_held_to_its_annotations():
         tk.errors.KernelTypeError, match=r"warps\(\): parameter 'x' is declared float64 but gets a float32"
     ):
         tk.launch_tiled(k, dim=1, inputs=[1.0], outputs=[np.zeros(1)])
+
+
+@tk.func
+def level(n: int, depth: Any) -> tk.float64:
+    if depth == 0:
+        return 0.5 if n > 1 else 0.25
+    return level(n, depth - 1) + (0.1 if n > 2 else 0.7)
+
+
+@tk.func
+def same(x: tk.float64) -> tk.float64:
+    return x
+
+
+@tk.kernel
+def from_levels(n: int, out: tk.array1d[tk.float64]):
+    out[0] = level(n, 20)
+    t = 0.3 if n > 2 else 0.9
+    out[1] = same(t * 0.1)
+    for _ in range(n):
+        t = same(t) * 0.7
+    out[2] = t
+
+
+@DEVICES
+def test_chosen_literals_have_the_declared_dtype_at_every_level(device):
+    out = np.zeros(3)
+    tk.launch_tiled(from_levels, dim=1, inputs=[3], outputs=[out], block_dim=1, device=device)
+    assert out.tolist() == [sum([0.1] * 20, 0.5), 0.3 * 0.1, 0.3 * 0.7 * 0.7 * 0.7]

@@ -184,6 +184,18 @@ def divided(x, n, lit):
     return t / lit(7) + (t // lit(5)) % lit(4) + (t & lit(6)) + x
 
 
+def returned_early(n, t, lit):
+    for i in range(n):
+        if i == 2:
+            return t
+        t = t * lit(1.1)
+    return lit(0.9)
+
+
+def left_early(x, n, lit):
+    return x * returned_early(n, lit(0.3), lit) + returned_early(4, lit(0.7), lit)
+
+
 PROGRAMS = [
     value
     for value in list(globals().values())

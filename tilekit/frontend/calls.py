@@ -349,10 +349,20 @@ def rewritten(function: FunctionType) -> Rewritten:
     return found
 
 
+def entered(function: FunctionType) -> Callable[..., Any]:
+    """A function whose calls are steps of the path."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with joins.entering():
+            return function(*args, **kwargs)
+
+    return call
+
+
 def inlined(function: FunctionType, declaration: Declaration | None = None) -> Callable[..., Any]:
     """A helper as a kernel calls it: its rewritten form, or itself where it is compile-time Python only."""
-    if is_registered(function.__code__):  # a lambda or function of the kernel itself
-        return function
+    if is_registered(function.__code__):  # a lambda of the kernel itself
+        return entered(function)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         from tilekit.frontend.support import Tracing

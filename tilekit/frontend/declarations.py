@@ -16,7 +16,7 @@ from typing import Any
 from tilekit.errors import KernelTypeError, TilekitError
 from tilekit.ir.annotations import ArrayAnnotation, TileAnnotation
 from tilekit.ir.context import fail
-from tilekit.ir.handles import Array, Scalar, Tile
+from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
 from tilekit.ir.literals import adopt
 from tilekit.ir.operands import constant, describe, is_weak
 from tilekit.ir.parameters import closure_variables, evaluated, parse_annotation
@@ -160,7 +160,8 @@ def adopted(annotation: Any, value: Any) -> Any:
     if not isinstance(annotation, DType):
         return value
     if isinstance(value, Scalar) and is_weak(value.type):
-        return Scalar(adopt(value.datum, ScalarType(annotation)))
+        adopt(value.datum, ScalarType(annotation))  # which it has from now on, also where it has the dtype already
+        return OPERATORS["cast"].record({"a": value.datum}, {"dtype": annotation})  # type: ignore[attr-defined]
     return annotation(value) if type(value) in (int, float) else value
 
 

@@ -161,7 +161,11 @@ class Expressions(ast.NodeTransformer):
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
         self.generic_visit(node)
-        return support("list_", node, at=node)
+        return support("list_", followed(node), at=node)
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
+        self.generic_visit(node)
+        return followed(node)
 
     def owned(self, target: ast.expr, value: ast.expr) -> ast.expr:
         """What is assigned to a target: names have values of their own."""
@@ -261,3 +265,10 @@ class Plain(ast.NodeTransformer):
         self.generic_visit(node)
         node.func = support("plain", node.func, at=node.func)
         return node
+
+
+def followed(node: ast.ListComp | ast.DictComp) -> ast.expr:
+    """A comprehension whose path leads through each of its items."""
+    for part in node.generators:
+        part.iter = support("followed", part.iter, at=part.iter)
+    return node

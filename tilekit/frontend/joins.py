@@ -163,6 +163,24 @@ def iteration(site: Site | None, number: int) -> Iterator[None]:
         yield
 
 
+def followed(items: Iterator[Any]) -> Iterator[Any]:
+    """The items that a list or dict is made of in one expression: the path leads through each."""
+    literals, site = tracked(), ("items", *call_step())
+    if literals is None:
+        return items
+
+    def each() -> Iterator[Any]:
+        outer = literals.path
+        try:
+            for number, item in enumerate(items):
+                literals.path = (*outer, (site, number))
+                yield item
+        finally:
+            literals.path = outer
+
+    return each()
+
+
 def each_of(site: Site) -> Site:
     """The site at the end of an unrolled iteration, where a ``break`` before it joins."""
     return ("each", *site[1:])

@@ -116,7 +116,8 @@ def undefined(type: Any) -> Any:
         return OPERATORS["undefined"](type.shape, type.dtype)
     if isinstance(type, ArrayType):
         return OPERATORS["undefined array"](type.ndim, type.dtype)
-    return Scalar(OPERATORS["cast"](0, type.dtype).datum)
+    operands = {"a": Const(type, 0)}
+    return Scalar(OPERATORS["cast"].record(operands, {"dtype": type.dtype}, weak=type.weak).datum)  # type: ignore[attr-defined]
 
 
 class Slot:
@@ -179,9 +180,7 @@ class NumberSlot(Slot):
 
     def operands(self, side: int) -> list[Any]:
         value = self.sides[side]
-        if value is MISSING:
-            return [numeric_operand(undefined(self.type), self.type)]
-        return [self.chosen.operand(value)]
+        return [self.chosen.operand(undefined(self.type) if value is MISSING else value)]
 
     def rebuild(self, results: list[Any]) -> Any:
         return self.chosen.born(results.pop(0))

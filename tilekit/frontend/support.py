@@ -57,6 +57,7 @@ class Tracing:
     own = staticmethod(own)
     assigned = staticmethod(assigned)
     each = staticmethod(each)
+    followed = staticmethod(joins.followed)
     arguments = staticmethod(name_arguments)
 
     # Branches.

@@ -286,7 +286,7 @@ class Builtin(Properties):
         blocks: tuple[Block, ...] = (),
         weak: bool = False,
     ) -> Any:
-        """Hand the op to the active context and wrap its results, which are ``weak`` where literals become floats."""
+        """Hand the op to the active context and wrap its results, which are ``weak`` where a literal is converted."""
 
         def run() -> Any:
             context: Context = active() or EAGER
@@ -294,7 +294,8 @@ class Builtin(Properties):
             if weak or any(not is_weak(operands[name].type) for name in self.unify if operands[name] is not None):
                 types = tuple(ScalarType(type.dtype, weak) if is_weak(type) or weak else type for type in types)
             results = context.apply(self, operands, attrs, types, blocks)
-            derive(results, operands, self.spelled)
+            if not weak:  # else the caller notes where they come from
+                derive(results, operands, self.spelled)
             wrapped = tuple(map(wrap, results))
             return wrapped[0] if len(wrapped) == 1 else wrapped or None
 

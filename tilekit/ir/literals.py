@@ -112,6 +112,14 @@ class Literals:
             self._keys[value] = key
             self._root(key)
 
+    def converted(self, given: Any, found: Value) -> None:
+        """Note that a weak value in another dtype was born; a place may convert several, so its key has that one's."""
+        origin = self._keys.get(given)
+        if origin is not None and not self.over:
+            key = self.key(found.type, (origin, "cast"), origin[-1])  # type: ignore[arg-type]
+            self.bear(found, key)
+            self.joined(key, [given])
+
     def pass_on(self, given: Any, param: Value) -> None:
         """Note that a parameter of a block stands for a number."""
         key = self._keys.get(getattr(given, "datum", None))  # type: ignore[arg-type]
@@ -286,4 +294,7 @@ def adopt(operand: Any, wanted: ScalarType) -> Any:
         literals.meet(operand, wanted.dtype)
     if type.dtype == wanted.dtype:
         return operand
-    return OPERATORS["cast"].record({"a": operand}, {"dtype": wanted.dtype}, weak=wanted.weak).datum  # type: ignore[attr-defined]
+    found = OPERATORS["cast"].record({"a": operand}, {"dtype": wanted.dtype}, weak=wanted.weak).datum  # type: ignore[attr-defined]
+    if literals is not None and wanted.weak:
+        literals.converted(operand, found)
+    return found
