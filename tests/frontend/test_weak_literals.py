@@ -196,6 +196,14 @@ def left_early(x, n, lit):
     return x * returned_early(n, lit(0.3), lit) + returned_early(4, lit(0.7), lit)
 
 
+def left_as_it_is(x, n, lit):
+    t, pair = lit(0.3), (lit(0.7), lit(0.1))
+    for _ in range(n):
+        t = t  # noqa: PLW0127
+        pair = (pair[0], pair[1] + lit(0.1))
+    return x * t - pair[0] + pair[1]
+
+
 PROGRAMS = [
     value
     for value in list(globals().values())

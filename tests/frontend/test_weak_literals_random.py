@@ -114,3 +114,12 @@ def test_the_same_as_with_casts(data, dtype, tmp_path_factory):
                 out = np.full(3, np.nan)
                 tk.launch_tiled(bare, dim=1, inputs=arguments, outputs=[out], block_dim=1, device="interpret")
                 assert out[~np.isnan(out)].tolist() == wanted
+
+
+def test_a_loop_may_pass_a_dtype_on_through_many_variables(tmp_path):
+    names = [f"t{i}" for i in range(40)]
+    moves = "\n".join(f"        {a} = {a} + {b}" for a, b in itertools.pairwise([*names, "x"]))
+    start = "\n".join(f"    {name} = 0" for name in names)
+    head = "import tilekit as tk\n\n@tk.kernel\ndef k(n: int, x: tk.float64, out: tk.array1d[tk.float64]):\n"
+    text = f"{head}{start}\n    for _ in range(n):\n{moves}\n    out[0] = t39 + t38\n"
+    assert interpreted(loaded(text, tmp_path / "many.py").k, (np.int32(3), np.float64(0.1))) == [0.1 + 0.1 + 0.1 + 0.3]

@@ -57,7 +57,10 @@ class CarriedNumber(Slot):
 
     def rebuild(self, results: list[Any]) -> Any:
         datum = results.pop(0)
-        return self.chosen.born(datum) if isinstance(datum, Value) else self.value
+        if isinstance(datum, Value):
+            return self.chosen.born(datum)
+        # Left as it was. A float literal had the loop's dtype inside, and so it has it after it.
+        return self.chosen.held(self.value) if type(self.value) is float and self.type.weak else self.value
 
 
 class Produced(Slot):

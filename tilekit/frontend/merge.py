@@ -88,6 +88,12 @@ class Chosen:
             literals.bear(datum, self.key)
         return Scalar(datum)
 
+    def held(self, value: float) -> Scalar:
+        """A literal as a run-time value."""
+        number = {"a": Const(self.type, value)}
+        found = OPERATORS["cast"].record(number, {"dtype": self.type.dtype}, weak=True)  # type: ignore[attr-defined]
+        return self.born(found.datum)
+
 
 def _datum(value: Any) -> Any:
     return value.datum if isinstance(value, Scalar) else constant(value)

@@ -26,7 +26,8 @@ from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.operands import constant
 from tilekit.ir.types import ScalarType
 
-RANGE_LIMIT = 32
+ATTEMPTS = 32
+"""How often a loop is traced anew, besides once for each variable, which may need another dtype after each attempt."""
 
 
 def _region_name(kind: str) -> str:
@@ -208,7 +209,7 @@ class Loop:
     def trace(self, step: Callable[[list[Value]], list[Any]], lead: list[Any]) -> tuple[Block, list[Any], list[Slot]]:
         """Record ``step`` on fresh parameters for ``lead`` and the carried state until the types settle."""
         literals = current_builder().literals
-        for _ in range(RANGE_LIMIT):
+        for _ in range(ATTEMPTS + len(self.before)):
             known = literals.state() if literals is not None else None
             found = self._attempt(step, lead)
             if found is not None:

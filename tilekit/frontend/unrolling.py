@@ -10,8 +10,6 @@ from typing import Any
 from tilekit.frontend import joins
 from tilekit.frontend.merge import Chosen
 from tilekit.frontend.state import Cells
-from tilekit.ir.core import Const
-from tilekit.ir.handles import OPERATORS
 from tilekit.ir.operands import WEAK_FLOAT
 
 
@@ -34,6 +32,4 @@ def _at_run_time(value: Any, site: joins.Site | None, name: str) -> tuple[Any, j
     if type(value) is not float:
         return value, None
     chosen = Chosen(WEAK_FLOAT, [value], (site, name))
-    number = {"a": Const(chosen.type, value)}
-    found = OPERATORS["cast"].record(number, {"dtype": chosen.type.dtype}, weak=True)  # type: ignore[attr-defined]
-    return chosen.born(found.datum), chosen.type
+    return chosen.held(value), chosen.type
