@@ -62,6 +62,28 @@ def _nothing_kept() -> Iterator[None]:
     scaled.cache.clear()
 
 
+KEPT = tk.ones(8, dtype=float, device="cpu", requires_grad=True)
+
+
+@tk.kernel
+def of_a_default(out: tk.array1d[float], a: tk.array1d[float] = KEPT):
+    i = tk.tid()
+    out[i] = a[i] * 2.0
+
+
+@pytest.mark.parametrize("record_cmd", [False, True])
+def test_arrays_that_are_defaults_want_gradients_too(record_cmd: bool) -> None:
+    out = np.zeros(8, np.float32)
+    with tk.Tape() as tape:
+        for _ in range(3):
+            command = tk.launch(of_a_default, dim=8, outputs=[out], record_cmd=record_cmd)
+            if command is not None:
+                command.launch()
+    assert out.tolist() == [2.0] * 8
+    with pytest.raises(KernelNotImplementedError, match=r"launched here with arrays that require grad \(a\)"):
+        tape.backward(grads={})
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("make", [lambda: wp.Tape(), lambda: tk.Tape()], ids=["warp", "tilekit"])
 def test_backward_through_a_launch_is_refused(make: Callable[[], Any], way: Run) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from tilekit.errors import FallbackWarning, KernelNotImplementedError
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.notices import calling_place, warn_at
+from tilekit.runtime.arguments import with_defaults
 from tilekit.runtime.array_view import ArrayView
 from tilekit.runtime.arrays import library_of
 
@@ -91,7 +92,7 @@ def record(kernel: Kernel, arguments: Sequence[Any]) -> None:
     tape = active_tape()
     if tape is None:
         return
-    given = zip(kernel.parameters, arguments, strict=False)  # some may be left to their defaults
+    given = zip(kernel.parameters, with_defaults(kernel, arguments), strict=True)
     kept = {name: value for name, value in given if _may_want_one(value)}
     if not kept:
         return
