@@ -41,7 +41,7 @@ def how_to_repeat(tiles: Mapping[str, Tile]) -> str:
             continue
         name, small, large = (first, a, b) if a.ndim < b.ndim else (second, b, a)
         if small.size == 1:
-            return f"read the number of {name}, as in t[{', '.join('0' * small.ndim)}]"
+            return f"{name}[{', '.join('0' * small.ndim)}] reads its number"
         if ways := [f"{text} repeats it along {axes}" for axes, text in repeated(name, small.shape, large.shape)]:
             return ", ".join(ways)
     return "only an axis of extent 1 is repeated, and t[None, :] adds one"

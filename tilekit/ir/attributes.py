@@ -16,6 +16,13 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f"; did you mean `{close[0]}`?" if close else ""
 
 
+def no_numpy_array(handle: Any) -> Exception:
+    """Where NumPy would make an array of objects, or find that it cannot, without a place."""
+    from tilekit.ir.operands import describe  # which knows the handles
+
+    return fail(KernelTypeError(f"{describe(handle)} is no NumPy array inside a kernel; use functions of tk"))
+
+
 class Attributes:
     """A handle that says what it offers where it is asked for something else."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.errors import KernelIndexError, KernelNameError, KernelTypeError, Location, UninitializedError
-from tilekit.ir.attributes import Attributes
+from tilekit.ir.attributes import Attributes, no_numpy_array
 from tilekit.ir.context import Builder, Concrete, Datum, active, agreed, fail, together
 from tilekit.ir.operators import OPERATORS as OPERATORS, Arithmetic
 from tilekit.ir.types import ArrayType, ScalarType, TileType, Type
@@ -114,6 +114,9 @@ class Array(Attributes):
 
     def __len__(self) -> int:
         return OPERATORS["len"](self)  # type: ignore[no-any-return]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise no_numpy_array(self)
 
     def __bool__(self) -> bool:
         return True
@@ -347,9 +350,7 @@ class Tile(Arithmetic, Attributes):
         data = self.read()
         if isinstance(data, Concrete):
             return np.array(data.data, dtype)
-        raise fail(
-            KernelTypeError(f"a {self.type} is no NumPy array while the kernel is compiled; use functions of tk")
-        )
+        raise no_numpy_array(self)
 
     def __repr__(self) -> str:
         if isinstance(self.base._datum, Concrete):
