@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from tilekit.errors import KernelTypeError
-from tilekit.ir.builtin import Builtin, builtin, parameter_names
+from tilekit.ir.builtin import Builtin, builtin
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.interpret import conform_elements
-from tilekit.ir.operands import with_article
+from tilekit.ir.operands import parameter_names, with_article
 from tilekit.ir.types import ScalarType, bool_
 
 Number = Scalar | Tile

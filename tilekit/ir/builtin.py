@@ -54,6 +54,7 @@ from tilekit.ir.operands import (
     kind_of,
     misuse,
     operand_of,
+    parameter_names,
     shape_attribute,
 )
 from tilekit.ir.properties import Properties
@@ -369,11 +370,6 @@ class Builtin(Properties):
 
     def __repr__(self) -> str:
         return f"<builtin {self.name}{self.signature}>"
-
-
-def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
-    code = function.__code__
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 EAGER: Any = None

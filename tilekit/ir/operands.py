@@ -77,6 +77,11 @@ _KINDS: Mapping[Any, Kind] = {
 }
 
 
+def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
 def kind_of(annotation: Any) -> Kind:
     options = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
     return next((_KINDS[option] for option in options if option in _KINDS), Kind.ATTRIBUTE)
