@@ -29,16 +29,20 @@ def operand(name: str) -> str:
     return f"\x01{name}\x02"
 
 
+_BEFORE_S = {"is": "e", "ex": "ice", "y": "ie"}
+"""What stands before the plural's s, by how a noun ends."""
+
+
 def counted(count: int, noun: str) -> str:
     """A number of things in a message.
 
     Example:
-        >>> counted(1, "axis"), counted(2, "axis"), counted(0, "entry"), counted(3, "dimension")
-        ('1 axis', '2 axes', '0 entries', '3 dimensions')
+        >>> counted(1, "axis"), counted(2, "axis"), counted(0, "entry"), counted(3, "dimension"), counted(2, "index")
+        ('1 axis', '2 axes', '0 entries', '3 dimensions', '2 indices')
     """
     if count == 1:
         return f"1 {noun}"
-    return f"{count} {noun[:-2]}es" if noun.endswith("is") else f"{count} {re.sub('y$', 'ie', noun)}s"
+    return f"{count} {re.sub('(is|ex|y)$', lambda end: _BEFORE_S[end[0]], noun)}s"
 
 
 def shown(value: object) -> str:

@@ -345,7 +345,7 @@ def none_index(a: tk.array1d[float], b: tk.array1d[float]):
         (float_in_ints, (np.int32, np.int32), "a holds int32 but the value is a float"),
         (float_added_to_ints, (np.int32, np.int32), "a holds int32 but the value is a float"),
         (sliced, (F, F), "an array cannot be sliced in a kernel; load a tile with tk.tile_load"),
-        (too_many, (F, F), "b is an array1d<f32>: an element has 1 indices, got 2"),
+        (too_many, (F, F), "b is an array1d<f32>: an element has 1 index, got 2"),
         (by_float, (F, F), "must be an integer or a tuple of integers, got a float32"),
         (whole_tile, (F, F), "use tk.tile_store"),
         (none_index, (F, F), "None cannot index an array in a kernel"),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.codegen.checks import require
-from tilekit.errors import KernelIndexError, KernelTypeError
+from tilekit.errors import KernelIndexError, KernelTypeError, counted
 from tilekit.ir.builtin import builtin
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
 from tilekit.ir.interpret import from_memory, stored
@@ -20,7 +20,8 @@ LOOK = "load a tile with tk.tile_load(a, shape=..., offset=...)"
 def check_rank(a: ArrayType, index: tuple[Any, ...], name: str) -> None:
     """Refuse more or fewer indices than an element of the array has."""
     if len(index) != a.ndim:
-        raise KernelTypeError(f"{name or 'the array'} is an {a}: an element has {a.ndim} indices, got {len(index)}")
+        wanted = counted(a.ndim, "index")
+        raise KernelTypeError(f"{name or 'the array'} is an {a}: an element has {wanted}, got {len(index)}")
 
 
 def element_dtype(a: ArrayType, value: ScalarType, name: str) -> ScalarType:

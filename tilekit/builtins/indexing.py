@@ -28,7 +28,7 @@ def _entries(t: Tile, index: Any) -> list[Any]:
     if len(dots) > 1:
         raise KernelIndexError("an index can have one '...' only")
     if given > t.ndim:
-        raise KernelIndexError(f"{given} indices for a {t.type}, which has {counted(t.ndim, 'axis')}")
+        raise KernelIndexError(f"{counted(given, 'index')} for a {t.type}, which has {counted(t.ndim, 'axis')}")
     missing = [slice(None)] * (t.ndim - given)
     at = dots[0] if dots else len(entries)
     return [*entries[:at], *missing, *entries[at + 1 :]]
