@@ -331,3 +331,16 @@ def over_run_time_tuple(n):
 @pytest.mark.parametrize(("function", "arguments"), CASES, ids=[f"{f.__name__}{a}" for f, a in CASES])
 def test_as_in_python(function, arguments):
     check(function, *arguments)
+
+
+def left_in_an_unrolled_loop(n, t):
+    for i in range(4):
+        if i == n:
+            return t
+        t = t + 7.0
+    return 2.0
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 9])
+def test_what_only_the_next_iteration_reads_outlives_a_possible_return(n):
+    check(left_in_an_unrolled_loop, n, 3.0)

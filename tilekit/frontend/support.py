@@ -147,6 +147,7 @@ class Tracing:
     def _guarded(gone: Scalar, body: Body, item: Any, names: Names, site: Site | None) -> None:
         """One unrolled iteration after a ``break`` or ``return`` that may have happened."""
         flags = tuple(name for name, _, _ in names if name.startswith(JUMP_FLAGS[1])) or (RETURNED,)
+        names = tuple((name, plain, live or "later") for name, plain, live in names)  # the next iteration may read it
         go, each = OPERATORS["not"](gone), None if site is None else joins.each_of(site)
         trace_if(go, partial(body, item), lambda: None, names, flags, (body,), site=each)
 
