@@ -344,3 +344,16 @@ def left_in_an_unrolled_loop(n, t):
 @pytest.mark.parametrize("n", [0, 1, 3, 9])
 def test_what_only_the_next_iteration_reads_outlives_a_possible_return(n):
     check(left_in_an_unrolled_loop, n, 3.0)
+
+
+def a_name_for_two_loops(n):
+    total = 0.0
+    for v in (0.5, 1.5):
+        total = total + v
+    for v in range(n):
+        total = total + float(v)
+    return total
+
+
+def test_a_float_may_lend_its_name_to_an_index():
+    check(a_name_for_two_loops, 3)

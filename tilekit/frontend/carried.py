@@ -39,7 +39,8 @@ class CarriedNumber(Slot):
             return None
         new = number_type(after)
         if not new.weak:
-            return None if new.dtype.kind == "b" else new
+            narrower = self.type.dtype.is_float and not new.dtype.is_float
+            return None if new.dtype.kind == "b" or narrower else new
         return new if new.dtype.is_float and not self.type.dtype.is_float else None
 
     def leave(self, after: Any) -> list[Any]:
