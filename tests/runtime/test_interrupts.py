@@ -48,6 +48,14 @@ def tiles(n: int, out: tk.array1d[tk.float32]):
     tk.tile_store(out, t)
 
 
+@tk.kernel
+def counted(n: int, out: tk.array1d[tk.int32]):
+    t = tk.tile_zeros(shape=(64,), dtype=tk.int32)
+    for k in range(n):
+        t[k % 64] = t[(k + 1) % 64] + 1
+    tk.tile_store(out, t)
+
+
 def launch(kernel: tk.Kernel, n: int, blocks: int) -> float:
     out = np.zeros(64, np.float32)
     if kernel is tiles:
@@ -104,6 +112,25 @@ def test_what_a_handler_raises_is_raised() -> None:
     finally:
         signal.signal(signal.SIGALRM, kept)
     assert launch(tiles, 1, 1) == 1.0
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_a_handler_may_launch_kernels(blocks: int, capfd: pytest.CaptureFixture[str]) -> None:
+    def count(n: int, blocks: int) -> list[int]:
+        out = np.zeros(64, np.int32)
+        tk.launch_tiled(counted, dim=blocks, inputs=[n, out], block_dim=32, device="cpu")
+        return out.tolist()
+
+    few, inner = count(100, 1), []
+    many = count(60_000_000, blocks)
+    kept = signal.signal(signal.SIGALRM, lambda number, frame: inner.append((count(100, 1), count(20_000_000, 1))))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        assert count(60_000_000, blocks) == many
+    finally:
+        signal.signal(signal.SIGALRM, kept)
+    assert [first for first, _ in inner] == [few]
+    assert capfd.readouterr().err == ""
 
 
 def test_other_threads_do_not_take_the_interrupt() -> None:

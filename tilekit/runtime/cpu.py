@@ -260,6 +260,8 @@ _NO_ARENA: Arena = (-1, 0, None)
 
 def _arena(size: int) -> Arena:
     """This thread's tile storage, grown as needed. Whoever runs a kernel in it holds it until then."""
+    if faults.answering():  # inside a kernel that runs in it
+        return _new_arena(size)
     found: Arena = getattr(_scratch, "arena", _NO_ARENA)
     if found[0] < size:
         found = _scratch.arena = _new_arena(size)

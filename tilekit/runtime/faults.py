@@ -67,6 +67,8 @@ class Fault:
 
 def current() -> Fault:
     """This thread's record: a launch that calls nothing back can share it with the ones before."""
+    if answering():  # inside a kernel that has it
+        return Fault()
     try:
         return _current.fault  # type: ignore[no-any-return]
     except AttributeError:
@@ -123,14 +125,21 @@ def _breaths() -> Generator[int]:
             answer = 1
 
 
-_breath = ctypes.CFUNCTYPE(ctypes.c_int)(_breaths().__next__)
+_breathing = _breaths()
+_breath = ctypes.CFUNCTYPE(ctypes.c_int)(_breathing.__next__)
 _breath()
 _BREATH = ctypes.cast(_breath, ctypes.c_void_p).value
 
 
+def answering() -> bool:
+    """Whether a handler of a signal runs inside a kernel, and what it launches runs there too."""
+    return _breathing.gi_running
+
+
 def breath_of_thread() -> int | None:
-    """What kernels on this thread call now and then while they run: only the main thread answers signals."""
-    return _BREATH if threading.current_thread() is threading.main_thread() else None
+    """What kernels on this thread call now and then while they run: only the main thread answers signals, one at a
+    time."""
+    return _BREATH if threading.current_thread() is threading.main_thread() and not answering() else None
 
 
 _STOP = -1
