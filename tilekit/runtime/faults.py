@@ -125,7 +125,7 @@ def _breaths() -> Generator[int]:
             answer = 1
 
 
-_breathing = _breaths()
+_breathing: Any = _breaths()
 _breath = ctypes.CFUNCTYPE(ctypes.c_int)(_breathing.__next__)
 _breath()
 _BREATH = ctypes.cast(_breath, ctypes.c_void_p).value
@@ -133,7 +133,7 @@ _BREATH = ctypes.cast(_breath, ctypes.c_void_p).value
 
 def answering() -> bool:
     """Whether a handler of a signal runs inside a kernel, and what it launches runs there too."""
-    return _breathing.gi_running
+    return _breathing.gi_running  # type: ignore[no-any-return]
 
 
 def breath_of_thread() -> int | None:
