@@ -199,6 +199,7 @@ extern "C" __attribute__((visibility("default"))) const char* emulate(
 static inline size_t __cvta_generic_to_global(const void* p) { return (size_t)p; }
 static inline void* __cvta_global_to_generic(uint64_t address) { return (void*)address; }
 static inline size_t __cvta_generic_to_shared(const void* p) { return (size_t)((const char*)p - arena); }
+static inline void* __cvta_shared_to_generic(size_t address) { return arena + address; }
 static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 static inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
 static inline float __fsqrt_rn(float x) { return sqrtf(x); }

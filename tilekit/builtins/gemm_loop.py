@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.builtins.memory import emitted_offset
+from tilekit.codegen.gemm import is_apart
 from tilekit.codegen.gemm_plan import Plan
 from tilekit.ir.builtin import builtin
 from tilekit.ir.core import Block
@@ -125,7 +126,8 @@ def _multiply(cx: Any, sums: str, memory: str) -> None:
     cx.line(f"const tk::i64 total = (tk::i64)tk::range_length<{index}>({bounds}) * {plan.k};")
     left, right = plan.operands
     call = f"{plan.kind}, {plan.fragment.cpp}, {left}, {right}, {ring.k}, {ring.stages}, {str(plan.ahead).lower()}"
-    cx.line(f"tk::multiply_ring<{call}>(team, {sums}, {memory},")
+    apart = "_apart" if is_apart(plan, cx.products, adds=True) else ""
+    cx.line(f"tk::multiply_ring{apart}<{call}>(team, {sums}, {memory},")
     cx.line(f"    {feeds[0]},")
     cx.line(f"    {feeds[1]}, total);")
 

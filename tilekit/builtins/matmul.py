@@ -12,6 +12,7 @@ from tilekit.builtins.logic import where
 from tilekit.builtins.mapping import tile_map
 from tilekit.builtins.overlap import require_apart
 from tilekit.builtins.view_shapes import tile_transpose
+from tilekit.codegen.gemm import is_apart
 from tilekit.codegen.gemm_kinds import ROUNDED, accumulator
 from tilekit.codegen.gemm_plan import Plan
 from tilekit.errors import KernelTypeError, KernelValueError, PrecisionWarning
@@ -225,8 +226,8 @@ def _emit(cx: Any, results: Any, a: Any, b: Any, out: Any, alpha: str, beta: str
     wide = accumulator(a.type.dtype, b.type.dtype, target.type.dtype)
     (m, n), k = target.shape, a.shape[1]
     tiles = ", ".join(tile.operand for tile in (a, b, out or target, target))
-    scale = f"{_factor(cx, 'alpha', alpha, wide)}, {_factor(cx, 'beta', beta, wide) if out else 'tk::Fixed<0>()'}"
-    cx.line(f"tk::gemm<{m}, {n}, {k}, {_sums(wide)}>(team, {tiles}, {scale});")
+    sums = _sums(wide)
+    cx.line(f"tk::gemm<{m}, {n}, {k}, {sums}>(team, {tiles}, {_factors(cx, alpha, beta if out else '', sums)});")
 
 
 @gemm_tiles.emit
@@ -236,7 +237,14 @@ def _tiles_emit(cx: Any, results: Any, a: Any, b: Any, out: Any, alpha: str, bet
         f"{type}{{{f'tk::shared_address({tile.pointer})' if 'SharedOperand' in type else tile.pointer}}}"
         for type, tile in zip(plan.operands, (a, b), strict=True)
     )
-    call = f"tk::multiply<{plan.kind}, {plan.fragment.cpp}, {plan.depth}>"
+    how = f"<{plan.kind}, {plan.fragment.cpp}, {plan.depth}>"
+    old = out if out is not None and numbers[1] != 0 else None
+    in_memory = all(tile.layout is None and not tile.plane for tile in (target, old or target))
+    if in_memory and is_apart(plan, cx.products, adds=False):
+        tiles = f"{operands}, {(old or target).operand}, {target.operand}"
+        cx.line(f"tk::product_apart{how}(team.rank(), {tiles}, {_factors(cx, alpha, beta if old else '', plan.sum)});")
+        return
+    call = f"tk::multiply{'_apart' if is_apart(plan, cx.products, adds=True) else ''}{how}"
     in_place = target.layout == plan.fragment and cx.scalar(target.type) == plan.sum
     if in_place and out is not None and numbers == [1, 1]:
         cx.copy_tiles([(target, out)])
@@ -248,17 +256,22 @@ def _tiles_emit(cx: Any, results: Any, a: Any, b: Any, out: Any, alpha: str, bet
         cx.line(f"{call}(team.rank(), {sums}, {operands});")
         with cx.own_elements(plan.fragment, target) as index:
             value = f"tk::cast<{plan.sum}>({alpha}) * {sums}[{index.register}]"
-            if out is not None and numbers[1] != 0:
-                value = f"tk::plus_scaled<{plan.sum}>({value}, {beta}, {out.at(index)})"
+            if old is not None:
+                value = f"tk::plus_scaled<{plan.sum}>({value}, {beta}, {old.at(index)})"
             cx.line(f"{target.at(index)} = tk::cast<{target.element}>({value});")
 
 
-def _factor(cx: Any, name: str, expression: str, wide: DType) -> str:
+def _factors(cx: Any, alpha: str, beta: str, sums: str) -> str:
+    """Both factors as C++, ``beta`` being empty where nothing is added to the product."""
+    return f"{_factor(cx, 'alpha', alpha, sums)}, {_factor(cx, 'beta', beta, sums) if beta else 'tk::Fixed<0>()'}"
+
+
+def _factor(cx: Any, name: str, expression: str, sums: str) -> str:
     """A factor as C++; one that changes nothing is known as such when the kernel is compiled."""
     number = known_number(cx.op.operands[name])
     if number == 1 or (name == "beta" and number == 0):
         return f"tk::Fixed<{int(number)}>()"
-    return f"tk::cast<{_sums(wide)}>({expression})"
+    return f"tk::cast<{sums}>({expression})"
 
 
 def _sums(wide: DType) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from tilekit.codegen.barriers import ARRAYS, Access, Pending, Place, Steps, verify_barriers
 from tilekit.codegen.deferred import deferred_loads
 from tilekit.codegen.emitter import Emitter
+from tilekit.codegen.gemm import products_in
 from tilekit.codegen.layout import Blocked, Fragment, Layout, coordinates
 from tilekit.codegen.orders import PACK_BYTES
 from tilekit.codegen.refs import ElementIndex, TileRef
@@ -36,6 +37,7 @@ class CudaEmitter(Emitter):
         super().__init__(fn, storage, target)
         self.alone = alone
         """Whether the current op is run by each thread for itself."""
+        self.products = products_in(fn)
         self.kept: list[DType] | None = None
         """Of a thread with several points: what it writes once it has computed all of them; else None."""
         self.steps = Steps()

@@ -13,6 +13,14 @@ from tilekit.ir.core import Function, Op, walk
 from tilekit.ir.types import TileType, Type, bfloat16, float32
 from tilekit.ir.views import ViewMap
 
+MOST_INLINE = 8
+"""Products of a kernel that has the code of each where it stands; of more, equal ones are calls of one function. The
+compiler's time grows with the square of a function's length: 40 products of 8x8 tiles took ten seconds in one."""
+MOST_INLINE_LARGE = 32
+"""The same of products whose sums a call would pass through memory. Their code has few branches."""
+PASSED_WORDS = 32
+"""Of sums: what functions are given and return in registers."""
+
 
 def product_of(op: Op) -> Product:
     """The product of an op that has the property ``contraction``, of tiles that lie anywhere."""
@@ -36,6 +44,23 @@ def units_of(fn: Function) -> Units:
         if made.unit is not None:
             found.setdefault(made.unit, made.location)
     return found
+
+
+def products_in(fn: Function) -> int:
+    """How many products of a function are computed by a plan's code."""
+    return sum("plan" in op.attrs for op in walk(fn.body))
+
+
+def is_apart(plan: Plan, products: int, adds: bool) -> bool:
+    """Whether a product is a call, in a kernel with so many ``products``.
+
+    ``adds`` says that it adds to sums in registers, which a call is given and returns. A unit's are calls already.
+    """
+    registers = plan.fragment.registers
+    if isinstance(registers, str):
+        return False
+    words = registers * (2 if plan.sum == "tk::f64" else 1) if adds else 0
+    return products > (MOST_INLINE if words <= PASSED_WORDS else MOST_INLINE_LARGE)
 
 
 def plans_of(fn: Function, target: Target) -> tuple[Plan, ...]:
