@@ -73,6 +73,19 @@ def test_a_warning_names_the_line_once() -> None:
     )
 
 
+@tk.kernel
+def chained(a: tk.array2d[float], out: tk.array2d[float]):
+    x = tk.tile_load(a, shape=(8, 8))
+    y = tk.tile_matmul(x, x)
+    y = tk.tile_matmul(y, x)
+    tk.tile_store(out, y)
+
+
+def test_a_chain_of_equal_products_is_warned_of_once() -> None:
+    (found,) = told(chained, device="cuda", arch="90a")
+    assert "a product of 8x8x8 uses 12%" in str(found.message)
+
+
 def test_products_that_use_a_quarter_and_kernels_for_the_cpu_are_not_warned_of() -> None:
     assert told(kernel_of(16), device="cuda", arch="90a") == []
     assert told(kernel_of(4), device="cpu") == []

@@ -168,7 +168,7 @@ class Plan:
                 f"{self.warps.down} x {self.warps.right} warps of {rows} x {cols}, {self.warps.threads} threads"
             )
         if self.used < 1:
-            parts.append(f"{self.used:.0%} of what its instructions multiply is used")
+            parts.append(f"{_share(self.used)} of what its instructions multiply is used")
         if self.warps is not None:
             parts.append(f"about {self.registers} registers")
         if self.ring is not None:
@@ -343,7 +343,7 @@ def waste_warning(chosen: Plan, name: str) -> str | None:
     rows, cols = chosen.warps.tile
     return (
         f"{name}: of what its instructions ({chosen.reason}) multiply, a product of {chosen.m}x{chosen.n}x{chosen.k} "
-        f"uses {chosen.used:.0%}: a warp makes {rows}x{cols} at a time; larger tiles, or several products side by side "
+        f"uses {_share(chosen.used)}: a warp makes {rows}x{cols} at a time; larger tiles, or several products side by side "
         f"in one, use more"
     )
 
@@ -369,3 +369,13 @@ def unordered(product: Product) -> dict[str, str]:
         for name, factor in factors.items()
         if factor.source is None and order_of(factor.map) is None
     }
+
+
+def _share(part: float) -> str:
+    """A part of a whole in percent.
+
+    Example:
+        >>> _share(0.125), _share(0.0035), _share(0.4)
+        ('12%', '0.4%', '40%')
+    """
+    return f"{part:.0%}" if part >= 0.01 else f"{part:.1%}"

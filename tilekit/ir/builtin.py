@@ -259,7 +259,7 @@ class Builtin(Properties):
         if wanted is None or operand is None or isinstance(operand, tuple):
             return operand
         if isinstance(operand, Const):
-            return adapted(operand, wanted, self.called, partners)
+            return adapted(operand, wanted, self.called if self.group != "internal" else "", partners)
         return operand if isinstance(operand.type, TileType) else adopt(operand, wanted)
 
     @property

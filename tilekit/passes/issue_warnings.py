@@ -13,13 +13,13 @@ from tilekit.ir.notices import warn_at
 
 
 def issue_warnings(fn: Function, target: Target) -> None:
-    """Issue what the ops of a function warn of for a target, once for each line."""
+    """Issue what the ops of a function warn of for a target, once for each line; of slow code, once."""
     told = set()
     for op in walk(fn.body):
-        for found in _warnings(op, target):
-            if (op.location, found) not in told:
-                told.add((op.location, found))
-                category, text = found
+        for category, text in _warnings(op, target):
+            place = None if category is PerformanceWarning else op.location
+            if (place, category, text) not in told:
+                told.add((place, category, text))
                 warn_at(category, text, op.location)
 
 
