@@ -122,11 +122,11 @@ def test_a_handler_may_launch_kernels(blocks: int, capfd: pytest.CaptureFixture[
         return out.tolist()
 
     few, inner = count(100, 1), []
-    many = count(60_000_000, blocks)
+    many = count(600_000_000, blocks)
     kept = signal.signal(signal.SIGALRM, lambda number, frame: inner.append((count(100, 1), count(20_000_000, 1))))
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
-        assert count(60_000_000, blocks) == many
+        assert count(600_000_000, blocks) == many
     finally:
         signal.signal(signal.SIGALRM, kept)
     assert [first for first, _ in inner] == [few]

@@ -70,7 +70,9 @@ def points(x: tk.array1d[Any], y: tk.array1d[Any], out: tk.array2d[Any]):
         out[len(ONE) + row, i] = function(x[i], y[i])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "dtype", [pytest.param(dtype, marks=[pytest.mark.deep] * (dtype in ("float16", "float64"))) for dtype in DTYPES]
+)
 def test_the_interpreter_and_compiled_kernels_give_the_same_bits(dtype: str) -> None:
     assert len(ONE) + len(TWO) == len(APPROXIMATE) >= 26
     x = numbers(dtype)

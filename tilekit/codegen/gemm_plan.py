@@ -343,8 +343,8 @@ def waste_warning(chosen: Plan, name: str) -> str | None:
     rows, cols = chosen.warps.tile
     return (
         f"{name}: of what its instructions ({chosen.reason}) multiply, a product of {chosen.m}x{chosen.n}x{chosen.k} "
-        f"uses {_share(chosen.used)}: a warp makes {rows}x{cols} at a time; larger tiles, or several products side by side "
-        f"in one, use more"
+        f"uses {_share(chosen.used)}: a warp makes {rows}x{cols} at a time; larger tiles, or several products side by "
+        "side in one, use more"
     )
 
 
