@@ -14,7 +14,7 @@ from tilekit.errors import KernelSyntaxError
 from tilekit.frontend.binding import Target, each, own, returned, value_of
 from tilekit.frontend.calls import Rewritten, is_breakpoint, resolve_call, rewritten
 from tilekit.frontend.eager_syntax import Place, rewrite_eagerly
-from tilekit.frontend.joins import Joins, Path, Site, as_kind, call_step, each_of
+from tilekit.frontend.joins import Joins, Path, Site, along, as_kind, call_step, each_of
 from tilekit.frontend.merge import UNBOUND
 from tilekit.frontend.ranges import Range, range_operands
 from tilekit.frontend.short_circuits import truth
@@ -136,16 +136,8 @@ class Running(Tracing):
         """What a loop goes through."""
         if self.rolled(items):
             return _indices(items)
-        return self._unrolled(each(items, target), site) if self.follows else each(items, target)
-
-    def _unrolled(self, items: Iterator[Any], site: Site) -> Iterator[Any]:
-        outer = self.path
-        try:
-            for number, item in enumerate(items):
-                self.path = (*outer, (site, number))
-                yield item
-        finally:
-            self.path = outer
+        found = each(items, target)
+        return along(self.literals, found, site) if self.follows else found
 
     # Variables whose dtype the compiled form decides.
 

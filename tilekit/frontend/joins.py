@@ -9,7 +9,7 @@ iterations of unrolled loops that lead to it).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -21,7 +21,7 @@ from tilekit.frontend.syntax import RESULT
 from tilekit.ir.context import Concrete
 from tilekit.ir.core import Const
 from tilekit.ir.handles import Scalar
-from tilekit.ir.literals import Key, tracked
+from tilekit.ir.literals import Key, Literals, tracked
 from tilekit.ir.types import DType, ScalarType, to_numpy_scalar
 
 Site = tuple[Any, ...]
@@ -165,20 +165,19 @@ def iteration(site: Site | None, number: int) -> Iterator[None]:
 
 def followed(items: Iterator[Any]) -> Iterator[Any]:
     """The items that a list or dict is made of in one expression: the path leads through each."""
-    literals, site = tracked(), ("items", *call_step())
-    if literals is None:
-        return items
+    literals = tracked()
+    return items if literals is None else along(literals, items, ("items", *call_step()))
 
-    def each() -> Iterator[Any]:
-        outer = literals.path
-        try:
-            for number, item in enumerate(items):
-                literals.path = (*outer, (site, number))
-                yield item
-        finally:
-            literals.path = outer
 
-    return each()
+def along(literals: Literals, items: Iterable[Any], site: Site) -> Iterator[Any]:
+    """Items of which each is one step further along the path."""
+    outer = literals.path
+    try:
+        for number, item in enumerate(items):
+            literals.path = (*outer, (site, number))
+            yield item
+    finally:
+        literals.path = outer
 
 
 def each_of(site: Site) -> Site:
