@@ -18,11 +18,14 @@ from tilekit.runtime.cuda.elf import read_resources
 MODULES = sorted(path.stem for path in Path(__file__).parent.glob("test_conform_*.py"))
 WHOLE = "90a"
 """The generation that is tested most; on others one case of each builtin will do."""
+ENDS = (ARCHES[0], WHOLE, ARCHES[-1])
+ARCHES_OF_CASES = [pytest.param(arch, marks=[] if arch in ENDS else pytest.mark.deep) for arch in ARCHES]
+"""The generations between take the code of those around them."""
 
 
 @needs_nvrtc
 @pytest.mark.filterwarnings("ignore:.* the tensor cores of sm_75 multiply float16 alone:tilekit.errors.FallbackWarning")
-@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("arch", ARCHES_OF_CASES)
 @pytest.mark.parametrize("module", MODULES)
 def test_conformance_compiles(module: str, arch: str) -> None:
     compiles(module, arch, whole=arch == WHOLE)

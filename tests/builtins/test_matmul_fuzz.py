@@ -40,7 +40,7 @@ def check(index: int, count: int, size, alpha: float, beta: float, seed: int, po
     check_tiled(compiled(spec), spec, size, alpha, beta, seed, poison)
 
 
-@settings(max_examples=480, derandomize=True, **quiet)
+@settings(max_examples=240, derandomize=True, **quiet)
 @given(st.integers(0, 11), sizes, factors, factors, seeds, st.booleans())
 def test_products_of_any_size(index, size, alpha, beta, seed, poison):
     check(index, 12, size, alpha, beta, seed, poison)
@@ -109,7 +109,7 @@ spec = st.builds(
 batches = st.lists(st.tuples(spec, st.tuples(factors, factors)), min_size=5, max_size=5)
 
 
-@settings(max_examples=4, derandomize=True, **quiet)
+@settings(max_examples=2, derandomize=True, **quiet)
 @given(batches, seeds)
 def test_products_of_tiles_of_any_size(batch, seed):
     check_exactly(tuple(s for s, _ in batch), [scales for _, scales in batch], seed)

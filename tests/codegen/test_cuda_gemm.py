@@ -45,7 +45,10 @@ def scaled(t: Any) -> Any:
     return tk.tile_map(lambda x: tk.max(x * 0.5 + 1.0, 0.0), t)
 
 
-ARCHITECTURES = ("80", "86", "89", "90", "100", "120")
+ARCHITECTURES = [
+    pytest.param(arch, marks=[] if arch in ("80", "90", "120") else pytest.mark.deep)
+    for arch in ("80", "86", "89", "90", "100", "120")
+]
 
 
 @needs_nvrtc

@@ -35,9 +35,18 @@ def groups(samples: Sequence[Sample]) -> Iterator[Sequence[Sample]]:
 
 FIXED = list(groups([*PEERS, *of_kinds()]))
 RANDOM = [list(random_samples(seed, TOGETHER)) for seed in range(6)]
-ON_GPU = pytest.mark.gpu
+FIRST = (0, 2, 6)
+"""The samples that the emulator always goes through; the others repeat their kinds."""
+
+
+def marks_of(device: str, number: int) -> list[pytest.MarkDecorator]:
+    if device == "gpu":
+        return [pytest.mark.gpu]
+    return [] if number in FIRST else [pytest.mark.deep]
+
+
 CASES = [
-    pytest.param(device, backend, samples, id=f"{device}-{backend}-{number}", marks=ON_GPU if device == "gpu" else ())
+    pytest.param(device, backend, samples, id=f"{device}-{backend}-{number}", marks=marks_of(device, number))
     for device, backends in DEVICES.items()
     for backend in backends
     for number, samples in enumerate([*FIXED, *(RANDOM if device == "gpu" else RANDOM[:1])])
