@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.errors import KernelTypeError, KernelValueError, TilekitError, counted, shown
+from tilekit.frontend.guards import GuardedForms
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.annotations import MAX_NDIM, ArrayAnnotation
 from tilekit.ir.context import LaunchForm
@@ -298,3 +299,11 @@ class ByBlockDim(dict[Any, Any]):
     def key(self, form: LaunchForm) -> Any:
         """What a form is kept under."""
         return (form.block_dim, form.ragged, form.whole) if self.in_blocks else form.block_dim or 1
+
+
+def form_kept(kernel: Kernel, key: Any, form: LaunchForm) -> Any:
+    """The compiled form that is kept under a key and valid now, or None."""
+    found = kernel.cache.get(key)
+    if type(found) is ByBlockDim:
+        found = found.get(found.key(form))
+    return found.current() if type(found) is GuardedForms else found

@@ -7,17 +7,15 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from tilekit.errors import KernelIndexError, KernelNotImplementedError, KernelTypeError, KernelValueError, shown
-from tilekit.frontend.guards import GuardedForms
+from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError, shown
 from tilekit.frontend.kernel import Kernel
-from tilekit.ir.context import LaunchForm
 from tilekit.ir.float_state import in_ieee_state
 from tilekit.ir.operands import describe
 from tilekit.runtime.arguments import (
-    ByBlockDim,
     array_names,
     bind,
     check_written,
+    form_kept,
     mark_written,
     parameters_of,
     with_defaults,
@@ -84,7 +82,7 @@ def _run_anew(
     options, captures = options_now(), kernel.capture_key()
     key = (entries, len(grid), tiled, where, options.number, classes, captures)
     form = form_of(tiled, grid, block_dim)
-    compiled = _form_of(kernel, key, form)
+    compiled = form_kept(kernel, key, form)
     if compiled is None:
         from tilekit.runtime.specialise import compile_for  # compilers and passes, which a warm launch never needs
 
@@ -105,14 +103,6 @@ def _run_anew(
         record(kernel, [*inputs, *outputs])
     if reading is not None and points and reading[0][:2] == (captures, options.with_device):
         remember(kernel, reading, key, form, compiled, values, grid, points)
-
-
-def _form_of(kernel: Kernel, key: Any, form: LaunchForm) -> Any:
-    """The compiled form that is kept under a key and valid now, or None."""
-    found = kernel.cache.get(key)
-    if type(found) is ByBlockDim:
-        found = found.get(found.key(form))
-    return found.current() if type(found) is GuardedForms else found
 
 
 def _no_kernel(given: Any) -> KernelTypeError:
@@ -235,14 +225,23 @@ class Launch:
         self._set([*values, *self._params[len(values) :]])
 
 
-def _recorded(kernel: Any, dim: Any, inputs: Any, outputs: Any, how: tuple[Any, ...], adjoint: bool) -> Launch:
-    if adjoint:
-        raise KernelNotImplementedError("adjoint=True: backward launches come with a later release")
+def _otherwise(
+    kernel: Any, dim: Any, given: tuple[Any, ...], how: tuple[Any, ...], adjoint: bool, record_cmd: bool
+) -> Launch | None:
+    """A launch that is recorded, or goes backward, or both; ``given`` are the four lists of arguments."""
     if not isinstance(kernel, Kernel):
         raise _no_kernel(kernel)
     device, block_dim, *others = how
-    device = None if device is None else name_of(device)
-    return Launch(kernel, dim, inputs, outputs, device, block_dim_of(block_dim), *others)
+    how = (None if device is None else name_of(device), block_dim_of(block_dim), *others)
+    if not adjoint:
+        return Launch(kernel, dim, *given[:2], *how)
+    from tilekit.runtime.adjoint_launch import BackwardLaunch
+
+    launch = BackwardLaunch(kernel, dim, *given, *how)
+    if record_cmd:
+        return launch
+    launch.launch()
+    return None
 
 
 def launch(
@@ -271,13 +270,16 @@ def launch(
         inputs: Arguments in order; arrays of any supported library, numbers, or None for an array. The last ones may
             be left out where their parameters have defaults.
         outputs: The arguments after ``inputs``; arrays that the kernel writes.
-        adj_inputs, adj_outputs: For gradients, which come with a later release.
+        adj_inputs, adj_outputs: With ``adjoint``, the gradient of each of ``inputs`` and ``outputs``: an array like it,
+            or None, which stands for the ``grad`` of an array of Warp's, and elsewhere for no gradient. A list may be
+            left out.
         record_tape: Whether an active ``tk.Tape()`` records the launch, whose backward is then an error.
         device: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, ``"interpret"``, or a device of Warp, PyTorch or CuPy; by default
             where the arrays are.
         stream: A stream of Warp, PyTorch or CuPy, or its handle; by default PyTorch's current one where an array is
             PyTorch's, else CuPy's where one is CuPy's, else Warp's. Without meaning on the CPU.
-        adjoint: For gradients; True is refused for now.
+        adjoint: Run the kernel backward: add to the gradients of the arrays that it reads, and set those of the arrays
+            that it writes to zero where it stored.
         record_cmd: Return a ``Launch`` to run later instead of running the kernel.
         max_blocks: Accepted, without meaning.
         block_dim: Lanes of a block, at most 1024; None, and what is not positive, means 256. It affects results only
@@ -308,7 +310,8 @@ def launch(
     if not (adjoint or record_cmd):
         _run(kernel, dim, inputs, outputs, device, block_dim, False, record_tape, stream)
         return None
-    return _recorded(kernel, dim, inputs, outputs, (device, block_dim, False, record_tape, stream), adjoint)
+    given = inputs, outputs, adj_inputs, adj_outputs
+    return _otherwise(kernel, dim, given, (device, block_dim, False, record_tape, stream), adjoint, record_cmd)
 
 
 def launch_tiled(
@@ -334,13 +337,16 @@ def launch_tiled(
         inputs: Arguments in order; arrays of any supported library, numbers, or None for an array. The last ones may
             be left out where their parameters have defaults.
         outputs: The arguments after ``inputs``; arrays that the kernel writes.
-        adj_inputs, adj_outputs: For gradients, which come with a later release.
+        adj_inputs, adj_outputs: With ``adjoint``, the gradient of each of ``inputs`` and ``outputs``: an array like it,
+            or None, which stands for the ``grad`` of an array of Warp's, and elsewhere for no gradient. A list may be
+            left out.
         record_tape: Whether an active ``tk.Tape()`` records the launch, whose backward is then an error.
         device: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, ``"interpret"``, or a device of Warp, PyTorch or CuPy; by default
             where the arrays are.
         stream: A stream of Warp, PyTorch or CuPy, or its handle; by default PyTorch's current one where an array is
             PyTorch's, else CuPy's where one is CuPy's, else Warp's. Without meaning on the CPU.
-        adjoint: For gradients; True is refused for now.
+        adjoint: Run the kernel backward: add to the gradients of the arrays that it reads, and set those of the arrays
+            that it writes to zero where it stored.
         record_cmd: Return a ``Launch`` to run later instead of running the kernel.
         max_blocks: Accepted, without meaning.
         block_dim: Lanes of a block, at most 1024; None, and what is not positive, means 256. It affects results only
@@ -371,4 +377,5 @@ def launch_tiled(
     if not (adjoint or record_cmd):
         _run(kernel, dim, inputs, outputs, device, block_dim, True, record_tape, stream)
         return None
-    return _recorded(kernel, dim, inputs, outputs, (device, block_dim, True, record_tape, stream), adjoint)
+    given = inputs, outputs, adj_inputs, adj_outputs
+    return _otherwise(kernel, dim, given, (device, block_dim, True, record_tape, stream), adjoint, record_cmd)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilekit.config import config
@@ -21,17 +21,25 @@ from tilekit.runtime.placement import INTERPRET
 
 Types = Mapping[str, ArrayType | ScalarType | None]
 Classes = Sequence[AlignmentClass]
+Make = Callable[[Kernel, Types, LaunchForm, str, Classes], tuple[Any, Function]]
+"""What runs a kernel whose parameters are of these types on a device, and its function as traced."""
 
 
-def compile_for(kernel: Kernel, key: Any, form: LaunchForm, options: Mapping[str, Any]) -> Any:
+def compile_for(
+    kernel: Kernel, key: Any, form: LaunchForm, options: Mapping[str, Any], make: Make | None = None
+) -> Any:
     """What a launch with this key runs, made under the options that the key stands for unless another thread just has.
+
+    Args:
+        make: What makes it, where that is not the kernel itself.
 
     Raises:
         CompileError: the compiler refused the code.
         DeviceError: there is no such device.
     """
-    entries, _, _, device, _, classes, captures = key
+    entries, _, _, device, _, classes, captures = key[:7]
     on_cuda = device.startswith("cuda")
+    make = make or _make
     with kernel.lock, config.scoped(**options):
         known = kernel.cache.get(key)
         known = known.get(known.key(form)) if isinstance(known, ByBlockDim) else known
@@ -39,12 +47,7 @@ def compile_for(kernel: Kernel, key: Any, form: LaunchForm, options: Mapping[str
         if found is None:
             types, reads = types_of(kernel, entries), kernel.recorder()
             with recording(reads):
-                if on_cuda:
-                    found, function = _on_cuda(kernel, types, form, device, classes)
-                elif device == INTERPRET or stands_in():
-                    found, function = _interpreted(kernel, types, form)
-                else:
-                    found, function = _compiled(kernel, types, form)
+                found, function = make(kernel, types, form, device, classes)
             guards = reads.guards()
             # Where a captured value has changed meanwhile, nobody knows which one was traced.
             if kernel.capture_key() == captures and guards.hold():
@@ -65,6 +68,15 @@ def _keep(cache: dict[Any, Any], key: Any, guards: Guards, form: Any) -> None:
         forms.forms = ((guards, form), *forms.forms)
     else:
         cache[key] = form
+
+
+def _make(kernel: Kernel, types: Types, form: LaunchForm, device: str, classes: Classes) -> tuple[Any, Function]:
+    """What runs a kernel on a device, and its function as traced."""
+    if device.startswith("cuda"):
+        return _on_cuda(kernel, types, form, device, classes)
+    if device == INTERPRET or stands_in():
+        return _interpreted(kernel, types, form)
+    return _compiled(kernel, types, form)
 
 
 def _compiled(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Function]:

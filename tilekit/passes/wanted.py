@@ -1,0 +1,72 @@
+"""Leaves gradients that nobody asks for out of an adjoint: what adds to them is dropped, what reads them reads 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+
+from tilekit.ir.context import building
+from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, substitute, walk
+from tilekit.ir.program import Program
+from tilekit.ir.types import ArrayType
+from tilekit.passes.activity import written_arrays
+from tilekit.passes.eliminate_dead_code import eliminate_dead_code
+from tilekit.passes.scope import zero_of
+
+
+def without_gradients(program: Program, names: Collection[str]) -> Program:
+    """The adjoint without its array parameters of these names; launches that then do nothing are gone, all but one."""
+    if not names:
+        return program
+    params = {name: value for name, value in program.params.items() if name not in names}
+    launches = [replace(launch, function=_without(launch.function, names)) for launch in program.launches]
+    kept = [launch for launch in launches if any(op.has_effect for op in launch.function.body.ops)]
+    return replace(program, params=params, launches=tuple(kept or launches[:1]))
+
+
+def read_parameters(fn: Function) -> frozenset[str]:
+    """The names of the arrays whose contents a function reads, also through a part of one."""
+    return frozenset(
+        name
+        for name, value in fn.params.items()
+        if isinstance(value.type, ArrayType)
+        and any(not derived_arrays(fn.body, [value]).isdisjoint(_read_arrays(op)) for op in walk(fn.body))
+    )
+
+
+def derived_arrays(body: Block, arrays: Iterable[Value]) -> set[Value]:
+    """The arrays and the parts of them that a body makes."""
+    found = set(arrays)
+    for op in walk(body):
+        if any(value in found for value in op.inputs()):
+            made = (*op.results, *(param for block in op.blocks for param in block.params))
+            found.update(value for value in made if isinstance(value.type, ArrayType))
+    return found
+
+
+def _read_arrays(op: Op) -> tuple[Value, ...]:
+    names = dict.fromkeys((*op.builtin.reads, *(op.builtin.atomics if op.results else ())))
+    return tuple(value for name in names for value in leaves(op.operands[name]))
+
+
+def _without(fn: Function, names: Collection[str]) -> Function:
+    gone = derived_arrays(fn.body, [value for name, value in fn.params.items() if name in names])
+    zeros: dict[Value, Value | Const] = {}
+    body = substitute(_block(fn.body, gone.__contains__, zeros), zeros)
+    params = {name: value for name, value in fn.params.items() if name not in names}
+    return eliminate_dead_code(Function(fn.name, params, body, fn.location, fn.options))
+
+
+def _block(block: Block, gone: Callable[[Value], bool], zeros: dict[Value, Value | Const]) -> Block:
+    ops: list[Op] = []
+    for op in block.ops:
+        own = [value for value in (*written_arrays(op), *_read_arrays(op)) if gone(value)]
+        if own or any(map(gone, op.results)):
+            with building() as builder:
+                zeros.update({result: zero_of(result.type) for result in op.results if not gone(result)})
+            ops += [made.with_(location=op.location) for made in builder.ops]
+        elif op.blocks:
+            ops.append(op.with_(blocks=tuple(_block(inner, gone, zeros) for inner in op.blocks)))
+        else:
+            ops.append(op)
+    return Block(block.params, tuple(ops), block.results)

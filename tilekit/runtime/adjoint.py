@@ -1,0 +1,331 @@
+"""Backward launches: from a kernel's arguments and gradient arrays to a run of its adjoint.
+
+The adjoint of a kernel is derived and compiled at its first backward launch, for the gradients that are asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from tilekit.errors import KernelNotImplementedError, KernelTypeError, KernelValueError, TilekitError
+from tilekit.frontend.kernel import Kernel
+from tilekit.ir.context import LaunchForm
+from tilekit.ir.core import Function
+from tilekit.ir.float_state import in_ieee_state
+from tilekit.ir.interpret import from_memory, to_memory
+from tilekit.ir.types import ArrayType, DType
+from tilekit.runtime.arguments import Entry, array_names, bind, check_output, form_kept
+from tilekit.runtime.array_view import ArrayView, alignment_class, array_class, overlaps
+from tilekit.runtime.arrays import view_of
+from tilekit.runtime.grids import block_dim_of, dims_of, form_of
+from tilekit.runtime.interpreter import array_at
+from tilekit.runtime.launch_options import options_now
+from tilekit.runtime.placement import INTERPRET, place
+
+
+def launch_adjoint(
+    kernel: Kernel,
+    grid: Any,
+    arguments: Sequence[Any],
+    gradients: Mapping[str, Any],
+    *,
+    device: Any = None,
+    stream: Any = None,
+    block_dim: int | None = None,
+    tiled: bool = True,
+) -> None:
+    """Run a kernel's adjoint: add to the gradients of what it reads, and take from those of what it writes.
+
+    Args:
+        kernel: The kernel.
+        grid: What the kernel was launched over.
+        arguments: All its arguments, in order. Arrays hold what they held right after that launch.
+        gradients: By parameter, an array like the argument: of the same dtype, shape and device. Those of written
+            arrays hold the gradients that come in, zero where one is left out, and are zeroed where the kernel stored.
+            To those of arrays that are read is added; one that is left out is not computed.
+        device, stream, block_dim: As in ``tk.launch``.
+        tiled: Whether the kernel was launched by ``tk.launch_tiled``.
+
+    Raises:
+        KernelTypeError, KernelValueError: arguments or gradients that do not fit the kernel.
+        KernelNotImplementedError: the gradient cannot be computed rightly; the error names the op and its line.
+        DeviceError: as in ``tk.launch``.
+
+    Example:
+        >>> import numpy as np, tilekit as tk
+        >>> @tk.kernel
+        ... def squares(a: tk.array1d[float], out: tk.array1d[float]):
+        ...     i = tk.tid()
+        ...     t = tk.tile_load(a, shape=2, offset=2 * i)
+        ...     tk.tile_store(out, t * t, offset=2 * i)
+        >>> a, out = np.array([1.0, 2.0], np.float32), np.zeros(2, np.float32)
+        >>> found, seed = np.zeros(2, np.float32), np.ones(2, np.float32)
+        >>> launch_adjoint(squares, 1, [a, out], {"a": found, "out": seed})
+        >>> found, seed
+        (array([2., 4.], dtype=float32), array([0., 0.], dtype=float32))
+    """
+    prepare_adjoint(kernel, grid, arguments, gradients, device, block_dim, tiled).run(stream)
+
+
+@dataclass(frozen=True)
+class AdjointForm:
+    """The adjoint of one specialisation of a kernel, for some of its gradients."""
+
+    compiled: Any
+    """What runs it."""
+    gradients: Mapping[str, DType]
+    """Of the arrays whose gradients are asked for, the dtype that their gradients are computed in."""
+    reads: frozenset[str]
+    """The arrays whose contents it reads."""
+    written: frozenset[str]
+    """The arrays that the kernel itself writes."""
+
+
+@dataclass(frozen=True)
+class AdjointLaunch:
+    """A backward launch that is checked and compiled."""
+
+    form: AdjointForm
+    where: str
+    grid: tuple[int, ...]
+    values: list[Any]
+    """What is packed of the kernel's own arguments."""
+    views: Mapping[str, ArrayView]
+    """The kernel's arrays."""
+    gradients: Mapping[str, ArrayView]
+
+    @in_ieee_state
+    def run(self, stream: Any) -> None:
+        """Run it; on a GPU on ``stream``."""
+        buffers = {
+            name: Buffer(view, self.form.gradients[name], name in self.form.written)
+            for name, view in self.gradients.items()
+            if self._apart(name, view)
+        }
+        given = {**self.gradients, **{name: buffer.view for name, buffer in buffers.items()}}
+        values = [
+            *self.values,
+            *(item for view in given.values() for item in (view.pointer, *view.shape, *view.strides)),
+        ]
+        views = [*self.views.values(), *given.values()]
+        compiled, points = self.form.compiled, math.prod(self.grid)
+        if self.where.startswith("cuda"):
+            compiled.run(values, self.grid, points, views, stream)
+        elif all(view.device == "cpu" for view in views):
+            compiled.run(values, self.grid, points)
+        else:
+            from tilekit.runtime.cuda.host_copies import run_on_host
+
+            run_on_host(compiled, values, self.grid, points, views, stream)
+        for buffer in buffers.values():
+            buffer.give_back()
+
+    def _apart(self, name: str, view: ArrayView) -> bool:
+        """Whether a gradient is computed in memory of its own: it has another dtype, or lies where others do."""
+        if self.form.gradients[name] is not view.dtype:
+            return True
+        earlier = list(self.gradients)[: list(self.gradients).index(name)]
+        others = [*(other for other in self.gradients if other in self.form.written), *earlier]
+        return name not in self.form.written and any(overlaps(view, self.gradients[other]) for other in others)
+
+
+class Buffer:
+    """A gradient while it is computed, in a wider dtype or apart from others: it is rounded once, at the end."""
+
+    def __init__(self, target: ArrayView, dtype: DType, consumed: bool) -> None:
+        if target.device != "cpu":
+            raise KernelNotImplementedError("gradients of 16-bit arrays on a GPU come with a later release")
+        self.target = target
+        self.consumed = consumed
+        """Whether it starts as what is there, rather than at 0."""
+        start = self._read().astype(dtype.numpy)
+        self.data = start if consumed else np.zeros_like(start)
+        found = view_of(self.data) if self.data.ndim else None
+        assert found is not None
+        self.view = found
+
+    def _read(self) -> Any:
+        found = self.target
+        return from_memory(array_at(found.pointer, found.shape, found.strides, found.dtype), found.dtype)
+
+    def give_back(self) -> None:
+        found = self.target
+        total = self.data if self.consumed else self._read().astype(self.data.dtype) + self.data
+        memory = array_at(found.pointer, found.shape, found.strides, found.dtype)
+        memory[...] = to_memory(total, found.dtype, memory.dtype)
+
+
+def prepare_adjoint(
+    kernel: Kernel,
+    dim: Any,
+    arguments: Sequence[Any],
+    gradients: Mapping[str, Any],
+    device: Any,
+    block_dim: int | None,
+    tiled: bool,
+) -> AdjointLaunch:
+    """Check a backward launch, and compile what it runs where that is not there yet; raises as ``launch_adjoint``."""
+    grid = dims_of(dim)
+    entries, values, found, views = bind(kernel, arguments, ())
+    arrays = dict(zip(array_names(kernel, entries), views, strict=True))
+    where = place(device, found)
+    given = dict(gradient_views(kernel, arrays, gradients))
+    form = form_of(tiled, grid, block_dim_of(block_dim))
+    adjoint = _form_for(kernel, entries, where, form, arrays, given)
+    _check_shared(kernel, adjoint, arrays)
+    _check_seeds(kernel, adjoint, given)
+    return AdjointLaunch(adjoint, where, grid, values, arrays, given)
+
+
+def gradient_views(
+    kernel: Kernel, arrays: Mapping[str, ArrayView], gradients: Mapping[str, Any]
+) -> Iterator[tuple[str, ArrayView]]:
+    """The gradient arrays in the order of the parameters.
+
+    Raises:
+        KernelTypeError, KernelValueError: one is for no array of floats, or is not like it.
+    """
+    for name in gradients:
+        if name not in kernel.parameters:
+            known = ", ".join(kernel.parameters)
+            raise KernelTypeError(
+                f"a gradient of {name!r} is given, but kernel {kernel.key!r} has no such parameter, only {known}"
+            )
+        if name not in arrays:
+            raise KernelTypeError(f"a gradient of {name!r} of kernel {kernel.key!r} is given, but {name!r} is no array")
+    for name in kernel.parameters:
+        if name in gradients:
+            try:
+                view = view_of(gradients[name])
+                _check_like(view, arrays[name])
+            except TilekitError as error:
+                text = f"the gradient of argument {name!r} of kernel {kernel.key!r}: {error.message}"
+                raise type(error)(text) from error.__cause__
+            yield name, view
+
+
+def _check_like(view: ArrayView, array: ArrayView) -> None:
+    if not array.dtype.is_float:
+        raise KernelTypeError(f"the argument is an array of {array.dtype.name}, which has no gradient; leave it out")
+    if (view.dtype, view.shape, view.device) != (array.dtype, array.shape, array.device):
+        raise KernelTypeError(f"must be like the argument, {_text(array)}, got {_text(view)}")
+    check_output(view, "is written")
+
+
+def _text(view: ArrayView) -> str:
+    return f"an array of {view.dtype.name} of shape {view.shape} on {view.device!r}"
+
+
+def _form_for(
+    kernel: Kernel,
+    entries: tuple[Entry, ...],
+    where: str,
+    form: LaunchForm,
+    arrays: Mapping[str, ArrayView],
+    gradients: Mapping[str, ArrayView],
+) -> AdjointForm:
+    options, captures = options_now(), kernel.capture_key()
+    classes = None
+    if where.startswith("cuda"):
+        classes = tuple(alignment_class(view) for view in (*arrays.values(), *gradients.values()))
+    wanted = tuple(gradients)
+    key = (entries, form.ndim, form.tiled, where, options.number, classes, captures, wanted)
+    found: AdjointForm | None = form_kept(kernel, key, form)
+    if found is None:
+        from tilekit.runtime.specialise import compile_for
+
+        found = compile_for(kernel, key, form, options.values, _make(wanted))
+    return found
+
+
+def _make(wanted: tuple[str, ...]) -> Any:
+    """What derives and compiles the adjoint of a kernel, for the gradients of some arrays."""
+
+    def make(kernel: Kernel, types: Any, form: LaunchForm, device: str, classes: Any) -> tuple[AdjointForm, Function]:
+        from tilekit.passes.activity import written_parameters
+        from tilekit.passes.wanted import read_parameters
+
+        function = kernel.trace(types, form)
+        program, named = adjoint_of(function, wanted)
+        (launch,) = program.launches
+        adjoint = launch.function
+        reads = frozenset().union(*(read_parameters(item.function) for item in program.launches))
+        dtypes = {name: program.params[other].type.dtype for name, other in named.items()}
+        compiled = _compiled(kernel, adjoint, form, device, classes)
+        return AdjointForm(compiled, dtypes, reads, written_parameters(function)), adjoint
+
+    return make
+
+
+def adjoint_of(function: Function, wanted: Sequence[str] | None = None) -> tuple[Any, dict[str, str]]:
+    """The program of a function's adjoint for the gradients of some of its arrays, by default of all, and the names of
+    its parameters for them."""
+    from tilekit.passes.differentiate import differentiate
+    from tilekit.passes.wanted import without_gradients
+
+    program = differentiate(function)
+    floats = [n for n, v in function.params.items() if isinstance(v.type, ArrayType) and v.type.dtype.is_float]
+    named = dict(zip(floats, list(program.params)[len(function.params) :], strict=True))
+    kept = {name: other for name, other in named.items() if wanted is None or name in wanted}
+    return without_gradients(program, [other for name, other in named.items() if name not in kept]), kept
+
+
+def _compiled(kernel: Kernel, adjoint: Function, form: LaunchForm, device: str, classes: Any) -> Any:
+    from tilekit.runtime.cpu import compile_cpu, cpu_target
+    from tilekit.runtime.interpreter import stands_in
+
+    if device.startswith("cuda"):
+        from tilekit.runtime.cuda.loading import compile_cuda
+
+        arrays = [(name, value.type) for name, value in adjoint.params.items() if isinstance(value.type, ArrayType)]
+        known = {name: array_class(found, type.ndim) for (name, type), found in zip(arrays, classes, strict=True)}
+        return compile_cuda(adjoint, form, known, device, kernel.options)
+    if device == INTERPRET or stands_in():
+        return InterpretedFunction(adjoint, form)
+    return compile_cpu(adjoint, cpu_target(form), kernel.options.get("module_options") or {})
+
+
+class InterpretedFunction:
+    """A function that runs op after op in NumPy."""
+
+    def __init__(self, function: Function, form: LaunchForm) -> None:
+        from tilekit.passes.activity import written_positions
+
+        self.function = function
+        self.form = form
+        self.types: Any = {name: value.type for name, value in function.params.items()}
+        self.written = written_positions(function)
+
+    def run(self, values: Sequence[Any], grid: tuple[int, ...], points: int) -> None:
+        """Run it over ``grid``; ``values`` are pointers, shapes, strides and numbers in order."""
+        from tilekit.runtime.interpreter import unpack
+        from tilekit.runtime.reference import run_function
+
+        data = {name: handle.datum.data for name, handle in unpack(self.types, values).items()}
+        run_function(self.function, data, grid, self.form.block_dim or 1, self.form.tiled)
+
+
+def _check_shared(kernel: Kernel, form: AdjointForm, arrays: Mapping[str, ArrayView]) -> None:
+    """Refuse arrays whose contents the adjoint needs and that the launch itself has written by another name."""
+    for name in form.reads & arrays.keys():
+        for other in form.written - {name}:
+            if overlaps(arrays[name], arrays[other]):
+                raise KernelValueError(
+                    f"the adjoint of kernel {kernel.key!r} reads argument {name!r} again, but it shares memory with "
+                    f"{other!r}, which the kernel has written; pass an array of its own for {other!r}"
+                )
+
+
+def _check_seeds(kernel: Kernel, form: AdjointForm, gradients: Mapping[str, ArrayView]) -> None:
+    for one, other in combinations([name for name in gradients if name in form.written], 2):
+        if overlaps(gradients[one], gradients[other]):
+            raise KernelValueError(
+                f"the gradients of arguments {one!r} and {other!r} of kernel {kernel.key!r} share memory, but the "
+                "kernel writes both, and only what was written last has a gradient; write to arrays of their own"
+            )
