@@ -23,7 +23,7 @@ import numpy as np
 import tilekit as tk
 from tests.conformance import Case, build, cases_of, check_run
 from tests.cuda_library import CudaLibrary, arch_of_first_gpu
-from tilekit.ir.program import MANY_POINTS
+from tilekit.ir.sizes import MANY_POINTS
 
 FAMILIES = sorted(path.stem for path in (Path(__file__).parent / "builtins").glob("test_conform_*.py"))
 Run = Callable[[], object]

@@ -11,7 +11,7 @@ import tilekit as tk
 from tests.nvrtc import needs_nvrtc
 from tilekit.config import config
 from tilekit.errors import CompileError, KernelTypeError, KernelValueError, MissingPackageError
-from tilekit.ir.program import CeilDiv, Dim, PointBlocks, Product
+from tilekit.ir.sizes import CeilDiv, Dim, PointBlocks, Product
 from tilekit.runtime.compile import prepare
 from tilekit.runtime.cuda import build, nvrtc
 from tilekit.runtime.cuda.elf import read_resources

@@ -2,128 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
+from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function, Value
-
-
-@dataclass(frozen=True)
-class Dim:
-    """Extent ``axis`` of the grid that the user's launch gives."""
-
-    axis: int
-
-    def __str__(self) -> str:
-        return f"dim[{self.axis}]"
-
-
-@dataclass(frozen=True)
-class Extent:
-    """Extent ``axis`` of an array parameter."""
-
-    param: str
-    axis: int
-
-    def __str__(self) -> str:
-        return f"{self.param}.shape[{self.axis}]"
-
-
-@dataclass(frozen=True)
-class CeilDiv:
-    """``a / b`` rounded up."""
-
-    a: Size
-    b: Size
-
-    def __str__(self) -> str:
-        return f"ceil({self.a} / {self.b})"
-
-
-@dataclass(frozen=True)
-class Product:
-    """``a * b``."""
-
-    a: Size
-    b: Size
-
-    def __str__(self) -> str:
-        return f"{self.a} * {self.b}"
-
-
-MANY_POINTS = 1 << 21
-"""From so many points on a thread may run several: they then fill any GPU all the same."""
-
-
-@dataclass(frozen=True)
-class PointBlocks:
-    """Blocks of ``threads`` threads for some points, each thread running ``together`` of them where there are many."""
-
-    points: Size
-    threads: int
-    together: int
-
-    def __str__(self) -> str:
-        few, many = CeilDiv(self.points, self.threads), CeilDiv(self.points, self.threads * self.together)
-        return f"{few}, from {MANY_POINTS:,} points on {many}"
-
-
-def point_blocks(points: int, threads: int, together: int) -> int:
-    """How many blocks that is.
-
-    Example:
-        >>> point_blocks(1000, 256, 4), point_blocks(1 << 22, 256, 4)
-        (4, 4096)
-    """
-    return -(-points // (threads * (together if points >= MANY_POINTS else 1)))
-
-
-Size = int | Dim | Extent | CeilDiv | Product | PointBlocks
-"""A number known to the host at launch: no size ever comes from the device."""
-
-
-def evaluate(size: Size, dims: tuple[int, ...], shapes: Mapping[str, tuple[int, ...]]) -> int:
-    """The number that a size is in one launch.
-
-    Example:
-        >>> evaluate(CeilDiv(Extent("a", 1), 64), (4,), {"a": (10, 100)})
-        2
-    """
-    match size:
-        case int():
-            return size
-        case Dim(axis):
-            return dims[axis]
-        case Extent(param, axis):
-            return shapes[param][axis]
-        case CeilDiv(a, b):
-            return -(-evaluate(a, dims, shapes) // evaluate(b, dims, shapes))
-        case Product(a, b):
-            return evaluate(a, dims, shapes) * evaluate(b, dims, shapes)
-        case PointBlocks(points, threads, together):
-            return point_blocks(evaluate(points, dims, shapes), threads, together)
+from tilekit.ir.sizes import Scalar, Size, parts
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One function over a grid; without ``grid``, that of the user's launch."""
+    """One function over a grid."""
 
     function: Function
     grid: tuple[Size, ...] | None = None
+    """None for that of the user's launch, whose form and block it then has too."""
+    tiled: bool = True
+    """With a grid of its own: whether each of its points is a block, else each is a point of ``launch``."""
+    block_dim: int | None = None
+    """With a grid of its own: the lanes of a block; None for as many as the user's launch has."""
+
+    def form(self, users: LaunchForm) -> LaunchForm:
+        """What its code may depend on about a launch, from that of the user's."""
+        if self.grid is None:
+            return users
+        return LaunchForm(self.tiled, len(self.grid), self.block_dim or users.block_dim)
+
+    def __str__(self) -> str:
+        if self.grid is None:
+            return f"launch {self.function.name}"
+        over = f"launch {self.function.name} over ({', '.join(map(str, self.grid))})"
+        return (
+            over
+            + ("" if self.tiled else ", one lane a point")
+            + (f", block_dim {self.block_dim}" if self.block_dim is not None else "")
+        )
 
 
 @dataclass(frozen=True)
 class Scratch:
-    """An array that lives for one run of the program (or until the tape's backward), allocated in stream order."""
+    """An array that lives for one run of the program, allocated in stream order."""
 
     value: Value
     shape: tuple[Size, ...]
+    zeroed: bool = False
+    """Whether it is all zeros when the first launch runs; else nothing is known of its contents."""
     until_backward: bool = False
+    """Whether it outlives the run: it is then given to whoever ran the program, such as a tape's record."""
+
+    def __str__(self) -> str:
+        text = f"scratch {self.value.type} of ({', '.join(map(str, self.shape))})"
+        return text + ", zeroed" * self.zeroed + ", until backward" * self.until_backward
 
 
 @dataclass(frozen=True)
 class Program:
-    """Launches in order; each function's parameters are parameters or scratch arrays of the program."""
+    """Launches in order; each function's parameters are, by name, parameters or scratch arrays of the program."""
 
     name: str
     params: Mapping[str, Value]
@@ -135,5 +69,39 @@ class Program:
         """The program of a user's kernel: one launch."""
         return cls(function.name, function.params, (Launch(function),), {})
 
+    @property
+    def is_one_launch(self) -> bool:
+        """Whether running it is one launch of its function with the program's own arguments over the user's grid."""
+        if len(self.launches) != 1 or self.scratch:
+            return False
+        (launch,) = self.launches
+        return launch.grid is None and tuple(launch.function.params) == tuple(self.params)
+
+    def map(self, change: Callable[[Function], Function]) -> Program:
+        """The program with each launch's function changed, as by a pass over functions."""
+        launches = tuple(replace(launch, function=change(launch.function)) for launch in self.launches)
+        return replace(self, launches=launches)
+
+    def sizes(self) -> Iterator[Size]:
+        """Every size that it names, and what those are made of."""
+        for launch in self.launches:
+            for size in launch.grid or ():
+                yield from parts(size)
+        for scratch in self.scratch.values():
+            for size in scratch.shape:
+                yield from parts(size)
+
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        """The integer parameters that its sizes depend on, in order."""
+        named = {size.param for size in self.sizes() if isinstance(size, Scalar)}
+        return tuple(name for name in self.params if name in named)
+
     def __str__(self) -> str:
-        return "\n".join(str(launch.function) for launch in self.launches)
+        functions = "\n".join(str(launch.function) for launch in self.launches)
+        if len(self.launches) == 1 and not self.scratch and self.launches[0].grid is None:
+            return functions
+        lines = [f"program {self.name}({', '.join(self.params)})"]
+        lines += [f"  {name}: {scratch}" for name, scratch in self.scratch.items()]
+        lines += [f"  {launch}" for launch in self.launches]
+        return "\n".join([*lines, functions])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from tilekit.errors import TilekitError, VerificationError
 from tilekit.ir.core import Block, Function, Op, Value, leaves
+from tilekit.ir.program import Program
+from tilekit.ir.sizes import Extent, Scalar, Size
+from tilekit.ir.types import ArrayType, ScalarType
 
 
 def verify(fn: Function) -> None:
@@ -52,3 +55,45 @@ class _Verifier:
         for inner in op.blocks:
             self.block(inner, visible)
         self.define(op, op.results, visible)
+
+
+def verify_program(program: Program) -> None:
+    """Check that launches fit their program: names, types, and what sizes name; and each function.
+
+    Raises:
+        VerificationError: the program or a function is malformed; the message holds it.
+    """
+
+    def fail(message: str) -> VerificationError:
+        return VerificationError(f"program {program.name} {message} in:\n{program}")
+
+    known = {**program.params, **{name: scratch.value for name, scratch in program.scratch.items()}}
+    for name, scratch in program.scratch.items():
+        if name in program.params:
+            raise fail(f"has a parameter and a scratch array {name!r}")
+        if not isinstance(scratch.value.type, ArrayType) or scratch.value.type.ndim != len(scratch.shape):
+            raise fail(f"gives the {scratch.value.type} {name!r} {len(scratch.shape)} extents")
+    names = [launch.function.name for launch in program.launches]
+    if len(set(names)) < len(names):
+        raise fail("has two launches of one name, so that a failure would not say of which it is,")
+    for launch in program.launches:
+        if launch.grid is not None and not 1 <= len(launch.grid) <= 4:
+            raise fail(f"launches {launch.function.name!r} over {len(launch.grid)} dimensions")
+        for name, value in launch.function.params.items():
+            if name not in known or str(known[name].type) != str(value.type):
+                raise fail(f"has no {value.type} {name!r} for {launch.function.name!r}")
+        verify(launch.function)
+    for size in program.sizes():
+        if not _is_known(size, program):
+            raise fail(f"has no parameter for the size {size}")
+
+
+def _is_known(size: Size, program: Program) -> bool:
+    if not isinstance(size, Extent | Scalar):
+        return True
+    value = program.params.get(size.param)
+    if value is None:
+        return False
+    if isinstance(size, Extent):
+        return isinstance(value.type, ArrayType) and size.axis < value.type.ndim
+    return isinstance(value.type, ScalarType) and value.type.dtype.is_integer

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from tilekit.runtime import cache, faults
 from tilekit.runtime.dump import Dump
 from tilekit.runtime.keys import DIGITS, key_of
 from tilekit.runtime.libraries import load_library
+from tilekit.runtime.parallel import in_parallel
 from tilekit.runtime.pool import run_blocks
 from tilekit.runtime.progress import progress
 from tilekit.runtime.toolchain import Toolchain, absence, find_toolchain, library_suffix
@@ -302,7 +304,11 @@ def cpu_target(form: LaunchForm) -> Target:
     return Target("cpu", "", *launch, *options, ragged=form.ragged, whole=form.whole)
 
 
-def compile_cpu(function: Function, target: Target, options: Mapping[str, Any]) -> CpuKernel:
-    """Generate, compile and load a kernel; raises as :func:`compile_library`."""
-    generated = generate(function, target)
-    return CpuKernel(generated, compile_library(generated, options), target)
+def compile_cpu(
+    functions: Sequence[Function], forms: Sequence[LaunchForm], options: Mapping[str, Any]
+) -> list[CpuKernel]:
+    """Generate, compile and load kernels, one for each function; raises as :func:`compile_library`."""
+    targets = [cpu_target(form) for form in forms]
+    generated = [generate(*pair) for pair in zip(functions, targets, strict=True)]
+    libraries = in_parallel([partial(compile_library, item, options) for item in generated])
+    return [CpuKernel(*each) for each in zip(generated, libraries, targets, strict=True)]

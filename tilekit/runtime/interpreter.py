@@ -172,18 +172,31 @@ class InterpretedKernel:
 
 def unpack(types: Mapping[str, ArrayType | ScalarType | None], values: Sequence[Any]) -> dict[str, Any]:
     """The handles of a kernel's parameters, from what a launch packs; arrays are not copied."""
-    waiting = list(values)
     found: dict[str, Any] = {}
+    for name, data in data_of(types, values).items():
+        type = types[name]
+        if type is None:
+            found[name] = None
+        else:
+            held = Concrete(type, data)
+            found[name] = Array(held, name) if isinstance(type, ArrayType) else Scalar(held)
+    return found
+
+
+def data_of(types: Mapping[str, Any], values: Sequence[Any]) -> dict[str, Any]:
+    """The NumPy data of parameters, from what a launch packs; arrays are not copied."""
+    found: dict[str, Any] = {}
+    place = 0
     for name, type in types.items():
         if type is None:
             found[name] = None
         elif isinstance(type, ArrayType):
-            pointer, *extents = waiting[: 1 + 2 * type.ndim]
-            del waiting[: 1 + 2 * type.ndim]
-            data = array_at(pointer, tuple(extents[: type.ndim]), tuple(extents[type.ndim :]), type.dtype)
-            found[name] = Array(Concrete(type, data), name)
+            pointer, *extents = values[place : place + 1 + 2 * type.ndim]
+            found[name] = array_at(pointer, tuple(extents[: type.ndim]), tuple(extents[type.ndim :]), type.dtype)
+            place += 1 + 2 * type.ndim
         else:
-            found[name] = Scalar(Concrete(type, _number(waiting.pop(0), type.dtype)))
+            found[name] = _number(values[place], type.dtype)
+            place += 1
     return found
 
 

@@ -14,10 +14,12 @@ T = TypeVar("T")
 
 
 def in_parallel(jobs: Sequence[Callable[[], T]]) -> list[T]:
-    """The results of jobs that compile, run on as many threads as there are CPUs, in order.
+    """The results of jobs that compile, run on as many threads as there are CPUs, in order; one alone on this thread.
 
     The first error, in the order of the jobs, is raised once all are done.
     """
+    if len(jobs) == 1:
+        return [jobs[0]()]
     results: list[Any] = [None] * len(jobs)
     errors: dict[int, BaseException] = {}
     waiting = iter(list(enumerate(jobs)))

@@ -21,7 +21,8 @@ from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.ir.float_state import in_ieee_state
-from tilekit.ir.program import CeilDiv, Dim, PointBlocks, Product, Program, Size, point_blocks
+from tilekit.ir.program import Program
+from tilekit.ir.sizes import CeilDiv, Dim, PointBlocks, Product, Size, point_blocks
 from tilekit.ir.types import ArrayType, ScalarType
 from tilekit.runtime.cpu import Generated, compile_library, cpu_target, generate
 from tilekit.runtime.cuda import build, generate as cuda

@@ -8,23 +8,31 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.errors import KernelTypeError, counted
+from tilekit.errors import KernelTypeError, TilekitError, counted
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.annotations import ArrayAnnotation
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
+from tilekit.ir.float_state import ieee_state
 from tilekit.ir.interpret import Machine, interpret
 from tilekit.ir.nesting import nesting, room_for
+from tilekit.ir.program import Program
 from tilekit.ir.types import ArrayType, DType, ScalarType, as_dtype, to_numpy_scalar
-from tilekit.ir.verify import verify
+from tilekit.ir.verify import verify, verify_program
+from tilekit.passes.activity import written_positions
 from tilekit.passes.form_lanes import form_lanes
 from tilekit.passes.mask_missing_lanes import mask_missing_lanes
 from tilekit.passes.uniformity import check_lanes, runs_lanes
+from tilekit.runtime.arguments import scalar_value
+from tilekit.runtime.arrays import view_of
 from tilekit.runtime.grids import form_of
+from tilekit.runtime.interpreter import data_of
+from tilekit.runtime.programs import ProgramKernel, forms_of
+from tilekit.runtime.scratch import HostMemory
 
 
 def run_reference(
-    kernel: Kernel | Function,
+    kernel: Kernel | Function | Program,
     dim: int | tuple[int, ...],
     arguments: Mapping[str, Any] | Sequence[Any],
     block_dim: int = 256,
@@ -33,7 +41,7 @@ def run_reference(
     """Run every block of a launch in NumPy, in order; arrays among the arguments are written in place.
 
     Args:
-        kernel: A kernel, which is traced for the arguments, or a function that was.
+        kernel: A kernel, which is traced for the arguments, or a function that was, or a program of several.
         dim: The grid.
         arguments: NumPy arrays (None for an array that is not given) and numbers, by name or in order.
         block_dim: Lanes of a block.
@@ -51,6 +59,10 @@ def run_reference(
     """
     grid = dim if isinstance(dim, tuple) else (dim,)
     form = form_of(tiled, grid, block_dim)
+    if isinstance(kernel, Program):
+        given = dict(arguments) if isinstance(arguments, Mapping) else dict(zip(kernel.params, arguments, strict=True))
+        interpreted(kernel, form).run(_values(kernel, given), grid, math.prod(grid))
+        return
     names = kernel.parameters if isinstance(kernel, Kernel) else kernel.params
     given = dict(arguments) if isinstance(arguments, Mapping) else dict(zip(names, arguments, strict=True))
     function = kernel.trace(argument_types(kernel, given), form) if isinstance(kernel, Kernel) else kernel
@@ -66,6 +78,62 @@ def run_function(
     with room_for(nesting(function.body)):
         lowered = _lowered(function, lanes, form_of(tiled, grid, block_dim))
         run_blocks(lowered, data, grid, block_dim, tiled, lanes)
+
+
+class FunctionKernel:
+    """A traced function that is ready to run in NumPy, as a compiled kernel is."""
+
+    def __init__(self, function: Function, form: LaunchForm) -> None:
+        self.name = function.name
+        self.types = {name: value.type for name, value in function.params.items()}
+        self.written = written_positions(function)
+        """Which of its arrays it may write."""
+        self.form = form
+        self._lanes = (form.block_dim or 1) if runs_lanes(function, form.tiled) else None
+        with room_for(nesting(function.body)):
+            self._lowered = _lowered(function, self._lanes, form)
+
+    def run(self, values: Sequence[Any], grid: tuple[int, ...], points: int) -> None:
+        """Run over ``grid``; ``values`` are pointers, shapes, strides and numbers in order.
+
+        Raises:
+            TilekitError: a check failed; the message names the function.
+        """
+        data = data_of(self.types, values)
+        form = self.form
+        with room_for(nesting(self._lowered.body)), ieee_state():
+            try:
+                run_blocks(self._lowered, data, grid, form.block_dim or 1, form.tiled, self._lanes)
+            except TilekitError as error:
+                error.message += f", in kernel {self.name!r}"
+                raise
+
+
+def interpreted(program: Program, form: LaunchForm) -> FunctionKernel | ProgramKernel:
+    """A program that is ready to run in NumPy.
+
+    Scratch memory that is not zeroed holds NaN, or -1, so that a read before any write shows.
+
+    Raises:
+        VerificationError: the program is malformed.
+    """
+    verify_program(program)
+    pairs = zip(program.launches, forms_of(program, form), strict=True)
+    kernels = [FunctionKernel(launch.function, own) for launch, own in pairs]
+    return kernels[0] if program.is_one_launch else ProgramKernel(program, kernels, HostMemory(poisoned=True))
+
+
+def _values(program: Program, given: Mapping[str, Any]) -> list[Any]:
+    """What a launch packs of NumPy arrays and numbers."""
+    values: list[Any] = []
+    for name, value in program.params.items():
+        if isinstance(value.type, ArrayType):
+            view = view_of(given[name])
+            values += (view.pointer, *view.shape, *view.strides)
+        else:
+            assert isinstance(value.type, ScalarType)
+            values.append(scalar_value(given[name], value.type.dtype))
+    return values
 
 
 def _lowered(function: Function, lanes: int | None, form: LaunchForm) -> Function:

@@ -1,23 +1,30 @@
-"""The first launch of a specialisation: trace the kernel, and compile it or prepare it for the interpreter."""
+"""What a launch runs, made when first needed: the kernel is traced, and compiled or prepared for the interpreter."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
+from tilekit.codegen.target import ArrayClass
 from tilekit.config import config
 from tilekit.frontend.guards import GuardedForms, Guards
 from tilekit.frontend.kernel import Kernel
 from tilekit.frontend.reads import recording
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
+from tilekit.ir.program import Program
 from tilekit.ir.types import ArrayType, ScalarType
+from tilekit.ir.verify import verify_program
 from tilekit.passes.uniformity import observes_lanes, runs_lanes
 from tilekit.runtime.arguments import ByBlockDim, types_of
 from tilekit.runtime.array_view import AlignmentClass, array_class
-from tilekit.runtime.cpu import compile_cpu, cpu_target
+from tilekit.runtime.cpu import compile_cpu
 from tilekit.runtime.interpreter import compile_eager, stands_in
 from tilekit.runtime.placement import INTERPRET
+from tilekit.runtime.programs import ProgramKernel, forms_of
+from tilekit.runtime.reference import interpreted
+from tilekit.runtime.scratch import HostMemory, scratch_classes
 
 Types = Mapping[str, ArrayType | ScalarType | None]
 Classes = Sequence[AlignmentClass]
@@ -82,7 +89,7 @@ def _make(kernel: Kernel, types: Types, form: LaunchForm, device: str, classes: 
 def _compiled(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Function]:
     """A kernel compiled for the CPU, and its function as traced."""
     function = kernel.trace(types, form)
-    return compile_cpu(function, cpu_target(form), kernel.options.get("module_options") or {}), function
+    return compile_cpu([function], [form], kernel.options.get("module_options") or {})[0], function
 
 
 def _interpreted(kernel: Kernel, types: Types, form: LaunchForm) -> tuple[Any, Function]:
@@ -96,6 +103,53 @@ def _on_cuda(kernel: Kernel, types: Types, form: LaunchForm, device: str, classe
     from tilekit.runtime.cuda.loading import compile_cuda
 
     function = kernel.trace(types, form)
+    return compile_cuda([function], [form], _named(types, classes), device, kernel.options)[0], function
+
+
+def _named(types: Mapping[str, Any], classes: Classes) -> dict[str, ArrayClass]:
+    """The class of each array by its parameter's name."""
     arrays = [(name, type.ndim) for name, type in types.items() if isinstance(type, ArrayType)]
-    known = {name: array_class(found, ndim) for (name, ndim), found in zip(arrays, classes, strict=True)}
-    return compile_cuda(function, form, known, device, kernel.options), function
+    return {name: array_class(found, ndim) for (name, ndim), found in zip(arrays, classes, strict=True)}
+
+
+def program_for(
+    program: Program,
+    form: LaunchForm,
+    device: str,
+    classes: Classes = (),
+    options: Mapping[str, Any] = MappingProxyType({}),
+) -> Any:
+    """What runs a program, compiled under the options in force. Nothing is kept: that is left to the caller.
+
+    Args:
+        program: The program, such as the adjoint of a kernel.
+        form: Of the user's launch, whose grid its sizes depend on.
+        device: ``"cpu"``, ``"cuda:N"`` or ``"interpret"``.
+        classes: On a GPU the class of each array among the program's parameters, in order.
+        options: The kernel's own, for every launch.
+
+    Returns:
+        What has ``run(values, grid, points)``, on a GPU ``run(values, grid, points, views, stream)``; ``written``,
+        which of the arrays it may write; and ``again(like)``, for launches that are alike, except in the interpreter.
+        For a program that is one launch over the user's grid it is that launch's kernel.
+
+    Raises:
+        VerificationError: the program is malformed.
+        CompileError: the compiler refused the code.
+        DeviceError: there is no such device.
+    """
+    if device == INTERPRET or (device == "cpu" and stands_in()):
+        return interpreted(program, form)
+    verify_program(program)
+    forms = forms_of(program, form)
+    functions = [launch.function for launch in program.launches]
+    if device == "cpu":
+        kernels: Sequence[Any] = compile_cpu(functions, forms, options.get("module_options") or {})
+        return kernels[0] if program.is_one_launch else ProgramKernel(program, kernels, HostMemory())
+    from tilekit.runtime.cuda.loading import compile_cuda
+    from tilekit.runtime.cuda.scratch import DeviceMemory
+
+    types = {name: value.type for name, value in program.params.items()}
+    known = {**_named(types, classes), **scratch_classes(program)}
+    kernels = compile_cuda(functions, forms, known, device, options)
+    return kernels[0] if program.is_one_launch else ProgramKernel(program, kernels, DeviceMemory(kernels[0].device))

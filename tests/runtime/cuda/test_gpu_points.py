@@ -10,7 +10,7 @@ import pytest
 import tilekit as tk
 from tests.codegen.test_points_together import in_half, mixed, scaled
 from tests.on_gpu import GPUS
-from tilekit.ir.program import MANY_POINTS
+from tilekit.ir.sizes import MANY_POINTS
 from tilekit.runtime.cuda.buffers import Buffer
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not GPUS, reason="needs a CUDA device")]

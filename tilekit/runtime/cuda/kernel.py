@@ -13,7 +13,7 @@ from tilekit.codegen.cuda import runs_points
 from tilekit.codegen.shared_memory import check_shared_memory
 from tilekit.codegen.target import Target
 from tilekit.errors import DeviceError, KernelTypeError, KernelValueError
-from tilekit.ir.program import point_blocks
+from tilekit.ir.sizes import point_blocks
 from tilekit.passes.activity import written_positions
 from tilekit.runtime.array_view import ArrayView
 from tilekit.runtime.cpu import LAUNCH, format_of

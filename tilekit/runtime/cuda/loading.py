@@ -1,8 +1,9 @@
-"""From a traced function to a kernel that is ready to launch on a GPU."""
+"""From traced functions to kernels that are ready to launch on a GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tilekit.codegen.target import ArrayClass
@@ -13,19 +14,24 @@ from tilekit.runtime.cuda.build import build
 from tilekit.runtime.cuda.devices import device as device_of
 from tilekit.runtime.cuda.generate import cuda_target, generate
 from tilekit.runtime.cuda.kernel import CudaKernel
+from tilekit.runtime.parallel import in_parallel
 
 
 def compile_cuda(
-    function: Function, form: LaunchForm, arrays: Mapping[str, ArrayClass], where: str, options: Mapping[str, Any]
-) -> CudaKernel:
-    """Generate, compile and load a kernel.
+    functions: Sequence[Function],
+    forms: Sequence[LaunchForm],
+    arrays: Mapping[str, ArrayClass],
+    where: str,
+    options: Mapping[str, Any],
+) -> list[CudaKernel]:
+    """Generate, compile and load kernels, one for each function.
 
     Args:
-        function: As traced.
-        form: Of the launch.
-        arrays: The class of each array parameter.
+        functions: As traced.
+        forms: Of their launches.
+        arrays: The class of each array parameter, by its name.
         where: The device, ``"cuda:N"``.
-        options: The kernel's own.
+        options: The kernel's own, for all of them.
 
     Raises:
         DeviceError: there is no such device, or the driver is too old, or the kernel too large for it.
@@ -34,7 +40,13 @@ def compile_cuda(
     """
     device = device_of(int(where.partition(":")[2]))
     nvrtc.check_driver(device.driver.number("cuDriverGetVersion"))
-    target = cuda_target(form, nvrtc.arch_of(device.capability), arrays)
-    generated = generate(function, target, options=options)
-    cubin, _ = build(generated.source, function.name, target, options, generated.units)
-    return CudaKernel(generated, cubin, target, device)
+    arch = nvrtc.arch_of(device.capability)
+    classes = [{name: arrays[name] for name in function.params if name in arrays} for function in functions]
+    targets = [cuda_target(form, arch, known) for form, known in zip(forms, classes, strict=True)]
+    generated = [generate(*pair, options=options) for pair in zip(functions, targets, strict=True)]
+    told = zip(generated, targets, strict=True)
+    cubins = in_parallel(
+        [partial(build, item.source, item.function.name, target, options, item.units) for item, target in told]
+    )
+    made = zip(generated, cubins, targets, strict=True)
+    return [CudaKernel(item, cubin, target, device) for item, (cubin, _), target in made]

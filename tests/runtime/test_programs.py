@@ -1,0 +1,153 @@
+"""Programs of several launches with scratch between them, on the host."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.split_sum import FORM, TILE, check, grid_of, made_for, numbers, split_sum, values_of
+from tilekit.errors import KernelAssertionError, KernelValueError, VerificationError
+from tilekit.ir.program import Program
+from tilekit.ir.sizes import Difference, Dim, Extent, FloorDiv, Scalar
+from tilekit.ir.types import int32
+from tilekit.runtime.cpu import CpuKernel
+from tilekit.runtime.interpreter import array_at
+from tilekit.runtime.reference import run_reference
+from tilekit.runtime.specialise import program_for
+from tilekit.runtime.warm import Like
+
+HOST = ("cpu", "interpret")
+
+
+@pytest.mark.parametrize("device", HOST)
+def test_runs_in_order_with_scratch_of_each_run(device: str) -> None:
+    made = made_for([], device)
+    assert made.written == (2, 3)
+    for m, n, k, chunk in ((35, 21, 100, 32), (16, 37, 64, 64), (5, 5, 0, 16), (20, 20, 90, 16)):
+        arrays = numbers(m, n, k)
+        grid = grid_of(m, n)
+        assert made.run(values_of(arrays, chunk, 9)[0], grid, grid[0] * grid[1]) == {}
+        check(arrays, chunk)
+
+
+def test_the_reference_runs_programs() -> None:
+    arrays = numbers(20, 37, 40)
+    run_reference(split_sum(), grid_of(20, 37), [*arrays, 16, 9])
+    check(arrays, 16)
+
+
+@pytest.mark.parametrize("device", HOST)
+def test_a_failure_names_its_launch(device: str) -> None:
+    arrays = numbers(16, 16, 64)
+    with pytest.raises(KernelAssertionError, match=r"too many parts, in .*kernel 'add_parts'"):
+        made_for([], device).run(values_of(arrays, 16, 2)[0], (1, 1), 1)
+
+
+def test_a_program_of_one_launch_is_that_kernel() -> None:
+    (_, launch) = split_sum().launches
+    assert type(program_for(Program.of(launch.function), FORM, "cpu")) is CpuKernel
+
+
+def like_of(arrays: list[np.ndarray[Any, Any]], chunk: int, grid: tuple[int, int]) -> Like:
+    values, _ = values_of(arrays, chunk, 9)
+    return Like(values, [0, 5, 10, 15], [(20, int32), (21, int32)], grid, grid[0] * grid[1], (None,))
+
+
+def test_launches_like_an_earlier_one() -> None:
+    """Also with another number of parts, on which grids and scratch depend, and of several threads at once."""
+    grid = grid_of(35, 21)
+    again = made_for([], "cpu").again(like_of(numbers(35, 21, 100), 32, grid))
+    wrong = []
+
+    def launches(seed: int) -> None:
+        for chunk in (32, 16, 48, 16, 32):
+            arrays = numbers(35, 21, 100, seed)
+            assert again([array.ctypes.data for array in arrays], [chunk, 9], None) is True
+            try:
+                check(arrays, chunk)
+            except AssertionError as error:
+                wrong.append(error)
+
+    threads = [threading.Thread(target=launches, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert made_for([], "interpret").again(like_of(numbers(35, 21, 100), 32, grid)) is None
+
+
+@pytest.mark.parametrize("device", HOST)
+def test_scratch_that_lives_until_backward(device: str) -> None:
+    made = made_for([], device, split_sum(until_backward=True))
+    arrays = numbers(16, 21, 32)
+    kept = made.run(values_of(arrays, 16, 9)[0], (1, 2), 2)
+    (view,) = kept.values()
+    assert (view.shape, view.strides, view.device) == ((2 * TILE, 21), (96, 4), "cpu")
+    assert view.pointer % 64 == 0
+    parts = array_at(view.pointer, view.shape, view.strides, view.dtype)
+    assert np.array_equal(parts[:TILE] + parts[TILE:], arrays[2])
+    assert made.again(like_of(arrays, 16, (1, 2))) is None
+
+
+def test_sizes_that_are_none() -> None:
+    def refusal(**changes: Any) -> str:
+        first, second = split_sum().launches
+        program = replace(split_sum(), launches=(replace(first, **changes), second))
+        with pytest.raises(KernelValueError) as caught:
+            made_for([], "interpret", program).run(values_of(numbers(16, 16, 64), 0, 9)[0], (1, 1), 1)
+        return str(caught.value)
+
+    assert refusal(grid=(Dim(0), Dim(1), Difference(Extent("a", 0), 17))) == (
+        "program 'split_sum', the grid of 'sum_parts' of (dim[0], dim[1], a.shape[0] - 17): extents must be from 0 to "
+        "2**31, but are (1, 1, -1)"
+    )
+    assert refusal(grid=(Dim(0), Dim(1), FloorDiv(7, Scalar("chunk")))) == (
+        "program 'split_sum', the grid of 'sum_parts' of (dim[0], dim[1], floor(7 / chunk)): floor(7 / chunk): the "
+        "divisor is 0 in this launch"
+    )
+
+
+def test_malformed_programs() -> None:
+    program = split_sum()
+    first, second = program.launches
+    for wrong, what in (
+        (replace(program, launches=(first, first)), "has two launches of one name"),
+        (replace(program, scratch={}), "has no array2d<f32> 'parts' for 'sum_parts'"),
+        (replace(program, launches=(replace(first, grid=(Extent("c", 0),)), second)), r"for the size c.shape\[0\]"),
+        (replace(program, launches=(replace(first, grid=(Scalar("a"),)), second)), "for the size a"),
+    ):
+        with pytest.raises(VerificationError, match=what):
+            program_for(wrong, FORM, "interpret")
+
+
+def test_text() -> None:
+    assert str(split_sum(until_backward=True)).split("func ")[0] == (
+        "program split_sum(a, b, out, count, chunk, most)\n"
+        "  parts: scratch array2d<f32> of (ceil(a.shape[1] / chunk) * dim[0] * 16, b.shape[1]), until backward\n"
+        "  seen: scratch array2d<i32> of (dim[0], dim[1]), zeroed\n"
+        "  launch sum_parts over (dim[0], dim[1], ceil(a.shape[1] / chunk))\n"
+        "  launch add_parts\n"
+    )
+
+
+def test_another_process_finds_every_launch_in_the_cache() -> None:
+    made_for([], "cpu")
+    code = """
+    from tests.split_sum import made_for
+    from tilekit.runtime.toolchain import Toolchain
+
+    def refuse(*args, **given):
+        raise AssertionError("a launch was compiled anew")
+
+    Toolchain.compile = refuse
+    made_for([], "cpu")
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)

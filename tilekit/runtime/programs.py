@@ -1,0 +1,286 @@
+"""Programs of several launches: each run evaluates sizes, allocates scratch, and runs one kernel after another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilekit.errors import KernelValueError, VerificationError
+from tilekit.ir.context import LaunchForm
+from tilekit.ir.program import Program
+from tilekit.ir.sizes import Size, evaluate
+from tilekit.ir.types import ArrayType, DType, ScalarType
+from tilekit.passes.activity import written_parameters
+from tilekit.passes.uniformity import runs_lanes
+from tilekit.runtime.array_view import ArrayView
+from tilekit.runtime.grids import MAX_EXTENT
+from tilekit.runtime.scratch import Chunk, Memory, Place, chunks_of
+from tilekit.runtime.warm import Again, Like
+
+MOST_PLANS = 16
+"""Of launches that are alike but for numbers which sizes depend on."""
+
+
+def forms_of(program: Program, form: LaunchForm) -> list[LaunchForm]:
+    """The form of each launch, from that of the user's.
+
+    Raises:
+        VerificationError: a launch has a grid of its own, of points whose lanes act together: how the grid divides into
+            blocks would then be known at each launch only.
+    """
+    for launch in program.launches:
+        if launch.grid is not None and not launch.tiled and runs_lanes(launch.function, False):
+            raise VerificationError(
+                f"program {program.name}: lanes of {launch.function.name!r} act together, so that its own grid must be "
+                f"one of blocks:\n{launch.function}"
+            )
+    return [launch.form(form) for launch in program.launches]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the sizes of a program are in one run."""
+
+    grids: tuple[tuple[int, ...], ...]
+    """Of each launch."""
+    chunks: tuple[Chunk, Chunk]
+    """Memory of the run, and memory that outlives it."""
+    places: tuple[tuple[int, Place], ...]
+    """Of each scratch array: the number of its chunk, and where it lies there."""
+
+    def addresses(self, held: Sequence[Any]) -> tuple[int, ...]:
+        """Of the scratch arrays, in the memory that was allocated for each chunk; None where it has no bytes."""
+        return tuple([0 if held[chunk] is None else place.at(held[chunk].address) for chunk, place in self.places])
+
+
+@dataclass(frozen=True)
+class Part:
+    """One launch of a program, and which of the program's arguments it takes.
+
+    The program's scratch arrays follow its parameters, in values and among arrays.
+    """
+
+    kernel: Any
+    values: tuple[int, ...]
+    """Their places among the program's values."""
+    arrays: tuple[int, ...]
+    """The places of its arrays among the program's."""
+    numbers: tuple[int, ...]
+    """The places of its numbers among the program's."""
+    array_places: tuple[int, ...]
+    """Where the addresses are among its own values."""
+    number_places: tuple[tuple[int, DType], ...]
+    """Where the numbers are there, and their dtypes."""
+
+    def like(self, users: Like, everything: Sequence[Any], grid: tuple[int, ...]) -> Like:
+        """Its launch over ``grid`` in a run of the program like an earlier one, which packed ``everything``."""
+        own = [everything[place] for place in self.values]
+        places = list(self.array_places), list(self.number_places)
+        return Like(own, *places, grid, math.prod(grid), users.libraries)
+
+
+class ProgramKernel:
+    """A program of several launches that is ready to run, as a kernel of one launch is."""
+
+    def __init__(self, program: Program, kernels: Sequence[Any], memory: Memory) -> None:
+        self.program = program
+        self.name = program.name
+        self.memory = memory
+        self.types = {name: value.type for name, value in program.params.items()}
+        written = frozenset[str]().union(*(written_parameters(launch.function) for launch in program.launches))
+        arrays = [name for name, type in self.types.items() if isinstance(type, ArrayType)]
+        self.written = tuple(index for index, name in enumerate(arrays) if name in written)
+        """Which of its arrays it may write."""
+        self.parts = _parts(program, kernels)
+        self._starts = _starts(self.types)
+        numbers = [name for name, type in self.types.items() if isinstance(type, ScalarType)]
+        self._deciding = [numbers.index(name) for name in program.deciding]
+        self._kept = [name for name, scratch in program.scratch.items() if scratch.until_backward]
+
+    def run(
+        self,
+        values: Sequence[Any],
+        grid: tuple[int, ...],
+        points: int,
+        views: Sequence[ArrayView] = (),
+        stream: Any = None,
+    ) -> dict[str, ArrayView]:
+        """Run over ``grid``; ``values`` are pointers, shapes, strides and numbers in order.
+
+        Args:
+            values: As for a kernel of one launch.
+            grid: Of the user's launch.
+            points: Of that grid.
+            views: On a GPU the arrays, which decide on a stream where none is given.
+            stream: On a GPU a stream or its handle.
+
+        Returns:
+            The scratch arrays that live until backward. Their memory is freed with the last of them, or earlier by
+            ``owner.free(stream)``, in the order of a stream.
+
+        Raises:
+            KernelValueError: a size is negative or too large, or there is no memory for scratch arrays.
+            TilekitError: as a kernel of one launch. The message names the launch.
+        """
+        sizes = self.sizes(values, grid)
+        with self.memory.turn(views, stream) as chosen:
+            held = self._allocate(sizes, chosen)
+            try:
+                everything = [*values, *_packed(sizes, sizes.addresses(held))]
+                for part, own in zip(self.parts, sizes.grids, strict=True):
+                    if some := math.prod(own):
+                        taken = [everything[place] for place in part.values]
+                        self.memory.launch(part.kernel, taken, own, some, chosen)
+            finally:
+                _free(held, chosen)
+        return {name: self._view(sizes.chunks[1].places[name], held[1]) for name in self._kept}
+
+    def again(self, like: Like) -> Again | None:
+        """Launches that differ in addresses and numbers; programs whose scratch outlives the run have none.
+
+        What sizes come to, and what each launch is told, is found out once; where sizes depend on numbers, once for
+        each value of those.
+        """
+        current = None if self._kept else self.memory.current_of(like.libraries)
+        if current is None or not all(hasattr(part.kernel, "again") for part in self.parts):
+            return None
+        plans: dict[tuple[Any, ...], tuple[Sizes, list[_Step]]] = {}
+
+        def launch(pointers: Sequence[int], numbers: Sequence[Any], stream: Any) -> bool:
+            chosen = current(stream)
+            if chosen is None:
+                return False
+            decided = tuple([numbers[place] for place in self._deciding])
+            plan = plans.get(decided)
+            if plan is None:
+                if len(plans) >= MOST_PLANS:
+                    plans.clear()
+                plan = plans[decided] = self._plan(like, like.with_others(pointers, numbers))
+            sizes, steps = plan
+            held = self._allocate(sizes, chosen)
+            try:
+                everything = (*pointers, *sizes.addresses(held))
+                for again, arrays, own in steps:
+                    again([everything[place] for place in arrays], [numbers[place] for place in own], chosen)
+            finally:
+                _free(held, chosen)
+            return True
+
+        return launch
+
+    def _plan(self, like: Like, values: Sequence[Any]) -> tuple[Sizes, list[_Step]]:
+        sizes = self.sizes(values, like.grid)
+        everything = [*values, *_packed(sizes, (0,) * len(sizes.places))]
+        steps = [
+            (part.kernel.again(part.like(like, everything, grid)), part.arrays, part.numbers)
+            for part, grid in zip(self.parts, sizes.grids, strict=True)
+            if math.prod(grid)
+        ]
+        return sizes, steps
+
+    def sizes(self, values: Sequence[Any], grid: tuple[int, ...]) -> Sizes:
+        """What the sizes come to in one run.
+
+        Raises:
+            KernelValueError: one is negative or too large; the message names the launch or scratch array.
+        """
+        shapes: dict[str, tuple[int, ...]] = {}
+        scalars: dict[str, int] = {}
+        for name, start in self._starts.items():
+            type = self.types[name]
+            if isinstance(type, ArrayType):
+                shapes[name] = tuple(values[start + 1 : start + 1 + type.ndim])
+            else:
+                scalars[name] = values[start]
+
+        def known(what: str, wanted: Sequence[Size]) -> tuple[int, ...]:
+            text = f"program {self.name!r}, {what} of ({', '.join(map(str, wanted))})"
+            try:
+                found = tuple([evaluate(size, grid, shapes, scalars) for size in wanted])
+            except KernelValueError as error:
+                raise KernelValueError(f"{text}: {error.message}") from None
+            if any(not 0 <= extent <= MAX_EXTENT for extent in found):
+                raise KernelValueError(f"{text}: extents must be from 0 to 2**31, but are {found}")
+            return found
+
+        grids = tuple(
+            grid if launch.grid is None else known(f"the grid of {launch.function.name!r}", launch.grid)
+            for launch in self.program.launches
+        )
+        scratch = self.program.scratch.items()
+        chunks = chunks_of(self.program, {name: known(f"scratch {name!r}", item.shape) for name, item in scratch})
+        places = tuple((int(item.until_backward), chunks[item.until_backward].places[name]) for name, item in scratch)
+        return Sizes(grids, chunks, places)
+
+    def _allocate(self, sizes: Sizes, stream: Any) -> list[Any]:
+        """Memory for each chunk; None where there is nothing to hold."""
+        held: list[Any] = []
+        try:
+            for chunk in sizes.chunks:
+                held.append(self.memory.allocate(chunk.size, chunk.zeroed, stream) if chunk.size else None)
+        except BaseException:
+            _free([*held, None], stream)
+            raise
+        return held
+
+    def _view(self, place: Place, held: Any) -> ArrayView:
+        address = 0 if held is None else place.at(held.address)
+        return ArrayView(address, place.shape, place.strides, place.dtype, self.memory.device, owner=held)
+
+
+_Step = tuple[Again, tuple[int, ...], tuple[int, ...]]
+"""How a launch is told again, and which of the program's arrays and numbers it takes."""
+
+
+def _free(held: Sequence[Any], stream: Any) -> None:
+    """Free what is for the run alone."""
+    if held[0] is not None:
+        held[0].free(stream)
+
+
+def _packed(sizes: Sizes, addresses: Sequence[int]) -> list[Any]:
+    """The values that scratch arrays are."""
+    places = zip(addresses, sizes.places, strict=True)
+    return [item for address, (_, place) in places for item in (address, *place.shape, *place.strides)]
+
+
+def _count(type: Any) -> int:
+    """How many values an argument of a type is."""
+    return 1 + 2 * type.ndim if isinstance(type, ArrayType) else 1
+
+
+def _starts(types: Mapping[str, Any]) -> dict[str, int]:
+    """Where each parameter's values begin."""
+    found, place = {}, 0
+    for name, type in types.items():
+        found[name] = place
+        place += _count(type)
+    return found
+
+
+def _parts(program: Program, kernels: Sequence[Any]) -> list[Part]:
+    types = {name: value.type for name, value in program.params.items()}
+    types.update({name: scratch.value.type for name, scratch in program.scratch.items()})
+    starts = _starts(types)
+    arrays = [name for name, type in types.items() if isinstance(type, ArrayType)]
+    numbers = [name for name, type in types.items() if isinstance(type, ScalarType)]
+    found = []
+    for launch, kernel in zip(program.launches, kernels, strict=True):
+        taken = {name: types[name] for name in launch.function.params}
+        own = _starts(taken)
+        values = [place for name, type in taken.items() for place in range(starts[name], starts[name] + _count(type))]
+        mine = [name for name in taken if name in arrays]
+        scalars = [name for name in taken if name in numbers]
+        found.append(
+            Part(
+                kernel,
+                tuple(values),
+                tuple(arrays.index(name) for name in mine),
+                tuple(numbers.index(name) for name in scalars),
+                tuple(own[name] for name in mine),
+                tuple((own[name], types[name].dtype) for name in scalars),
+            )
+        )
+    return found
