@@ -21,12 +21,12 @@ from tilekit.ir.float_state import in_ieee_state
 from tilekit.ir.interpret import from_memory, to_memory
 from tilekit.ir.types import ArrayType, DType
 from tilekit.runtime.arguments import Entry, array_names, bind, check_output, form_kept
-from tilekit.runtime.array_view import ArrayView, alignment_class, array_class, overlaps
+from tilekit.runtime.array_view import ArrayView, alignment_class, overlaps
 from tilekit.runtime.arrays import view_of
 from tilekit.runtime.grids import block_dim_of, dims_of, form_of
 from tilekit.runtime.interpreter import array_at
 from tilekit.runtime.launch_options import options_now
-from tilekit.runtime.placement import INTERPRET, place
+from tilekit.runtime.placement import place
 
 
 def launch_adjoint(
@@ -250,15 +250,14 @@ def _make(wanted: tuple[str, ...]) -> Any:
     def make(kernel: Kernel, types: Any, form: LaunchForm, device: str, classes: Any) -> tuple[AdjointForm, Function]:
         from tilekit.passes.activity import written_parameters
         from tilekit.passes.wanted import read_parameters
+        from tilekit.runtime.specialise import program_for
 
         function = kernel.trace(types, form)
         program, named = adjoint_of(function, wanted)
-        (launch,) = program.launches
-        adjoint = launch.function
         reads = frozenset().union(*(read_parameters(item.function) for item in program.launches))
         dtypes = {name: program.params[other].type.dtype for name, other in named.items()}
-        compiled = _compiled(kernel, adjoint, form, device, classes)
-        return AdjointForm(compiled, dtypes, reads, written_parameters(function)), adjoint
+        compiled = program_for(program, form, device, classes, kernel.options)
+        return AdjointForm(compiled, dtypes, reads, written_parameters(function)), function
 
     return make
 
@@ -274,41 +273,6 @@ def adjoint_of(function: Function, wanted: Sequence[str] | None = None) -> tuple
     named = dict(zip(floats, list(program.params)[len(function.params) :], strict=True))
     kept = {name: other for name, other in named.items() if wanted is None or name in wanted}
     return without_gradients(program, [other for name, other in named.items() if name not in kept]), kept
-
-
-def _compiled(kernel: Kernel, adjoint: Function, form: LaunchForm, device: str, classes: Any) -> Any:
-    from tilekit.runtime.cpu import compile_cpu, cpu_target
-    from tilekit.runtime.interpreter import stands_in
-
-    if device.startswith("cuda"):
-        from tilekit.runtime.cuda.loading import compile_cuda
-
-        arrays = [(name, value.type) for name, value in adjoint.params.items() if isinstance(value.type, ArrayType)]
-        known = {name: array_class(found, type.ndim) for (name, type), found in zip(arrays, classes, strict=True)}
-        return compile_cuda(adjoint, form, known, device, kernel.options)
-    if device == INTERPRET or stands_in():
-        return InterpretedFunction(adjoint, form)
-    return compile_cpu(adjoint, cpu_target(form), kernel.options.get("module_options") or {})
-
-
-class InterpretedFunction:
-    """A function that runs op after op in NumPy."""
-
-    def __init__(self, function: Function, form: LaunchForm) -> None:
-        from tilekit.passes.activity import written_positions
-
-        self.function = function
-        self.form = form
-        self.types: Any = {name: value.type for name, value in function.params.items()}
-        self.written = written_positions(function)
-
-    def run(self, values: Sequence[Any], grid: tuple[int, ...], points: int) -> None:
-        """Run it over ``grid``; ``values`` are pointers, shapes, strides and numbers in order."""
-        from tilekit.runtime.interpreter import unpack
-        from tilekit.runtime.reference import run_function
-
-        data = {name: handle.datum.data for name, handle in unpack(self.types, values).items()}
-        run_function(self.function, data, grid, self.form.block_dim or 1, self.form.tiled)
 
 
 def _check_shared(kernel: Kernel, form: AdjointForm, arrays: Mapping[str, ArrayView]) -> None:
