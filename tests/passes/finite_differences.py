@@ -37,14 +37,13 @@ def gradients(fn: Function, arguments: Mapping[str, Any], seeds: Mapping[str, An
     """The gradient of ``sum(seed * output)`` in each array."""
     program = differentiate(fn)
     found = {
-        f"adj_{name}": seeds[name].copy() if name in seeds else np.zeros_like(value)
-        for name, value in arguments.items()
-        if isinstance(value, np.ndarray) and value.dtype.kind == "f"
+        fresh: np.array(seeds[name]) if name in seeds else np.zeros_like(arguments[name])
+        for name, fresh in program.gradients.items()
     }
     for launch in program.launches:
         verify(launch.function)
         run(launch.function, {**arguments, **found}, grid)
-    return {name.removeprefix("adj_"): array for name, array in found.items()}
+    return {name: found[fresh] for name, fresh in program.gradients.items()}
 
 
 def check_gradient(

@@ -12,7 +12,7 @@ from tilekit.codegen.layout import Fragment
 from tilekit.codegen.text import signed
 from tilekit.errors import KernelTypeError, KernelValueError, counted
 from tilekit.ir.builtin import REGISTRY, builtin
-from tilekit.ir.handles import Array, Tile
+from tilekit.ir.handles import OPERATORS, Array, Tile
 from tilekit.ir.interpret import from_memory, stored
 from tilekit.ir.operands import Index, Shape
 from tilekit.ir.types import ArrayType, ScalarType, TileType
@@ -202,8 +202,8 @@ def _store_emit(cx: Any, a: str, t: Any, offset: tuple[str, ...], types: Any) ->
 
 @tile_store.adjoint
 def _store_adjoint(cx: Any, value: Any) -> dict[str, Any]:
-    a, offset = cx.array("a"), value("offset")
-    zeros = cx.zeros("t")
-    grad = tile_load(a, zeros.shape, offset)
-    tile_store(a, zeros, offset)  # what was there before the store has no effect on what came after
-    return {"t": grad}
+    a, offset, shape = cx.array("a"), value("offset"), cx.op.operands["t"].type.shape
+    grad = tile_load(a, shape, offset)
+    # What was there before the store has no effect on what came after.
+    tile_store(a, OPERATORS["full"](shape, 0, a.dtype), offset)
+    return {"t": cx.widen(grad)}

@@ -18,10 +18,10 @@ signature that it needs, and first any of the leading parameters that ``LEADING`
 
 ``types`` are the types of the results in ``reference`` and of the operands, by name, in ``emit``.
 
-An ``adjoint`` rule gets the gradient of the (first) result, ``value(name)``, which recomputes an operand in the adjoint
-function, and ``result()``, which recomputes the result. It answers with a gradient for each operand, by name: a value,
-``0`` for one that is exactly zero, ``no_gradient("why")``, or a function giving one of these, called only where the
-operand's gradient is wanted; a tuple of them for a tuple of operands. ``cx`` is ``passes.differentiate.Adjoint``.
+An ``adjoint`` rule gets ``grad``, the gradient of the first result, or ``grads``, those of all: zeros where none flows.
+``value(name)`` recomputes an operand in the adjoint function, ``result(i)`` a result. The answer has an entry for every
+operand that is a float tile or number: a gradient, ``0``, ``no_gradient("why")``, or a function giving one of these,
+called only where it is wanted; a tuple for a tuple of operands. ``cx`` is an ``ir.gradients.AdjointContext``.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ LEADING: dict[str, tuple[str, ...]] = {
     "reference": ("machine", "blocks", "types"),
     "neutral": (),
     "shared": ("whole",),
-    "adjoint": ("cx", "grad", "value", "result"),
+    "adjoint": ("cx", "grad", "grads", "value", "result"),
     "lower": ("target", "lane", "lanes"),
     "emit": ("cx", "results", "blocks", "types"),
 }

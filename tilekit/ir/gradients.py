@@ -2,9 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tilekit.ir.types import ArrayType, DType, ScalarType, TileType, Type, float32, float64
+
+if TYPE_CHECKING:
+    from tilekit.errors import KernelNotImplementedError
+    from tilekit.ir.core import Block, Op
+    from tilekit.ir.handles import Array
+
+
+class AdjointContext(Protocol):
+    """What an adjoint rule can ask about the op that is reversed; tiles and numbers are handles of the adjoint."""
+
+    op: Op
+    """The op of the function that is differentiated."""
+
+    def value(self, name: str, index: int | None = None) -> Any:
+        """An operand, or one of a tuple of them, computed again: a handle, a number, None or a tuple of these."""
+
+    def result(self, index: int = 0) -> Any:
+        """A result, computed again."""
+
+    def flows(self, index: int = 0) -> bool:
+        """Whether a gradient flows into a result; where none does, its gradient is given as zeros."""
+
+    def wants(self, operand: Any) -> bool:
+        """Whether the gradient of an operand, as the op holds it, is asked for."""
+
+    def array(self, name: str) -> Array:
+        """The gradient of an array operand: to add to where the op reads, to take from where it writes.
+
+        Its dtype is the array's own where the kernel only writes the array, else that of ``gradient_type``.
+        """
+
+    def zeros(self, name: str) -> Any:
+        """A zero gradient for an operand."""
+
+    def widen(self, value: Any) -> Any:
+        """A value in the dtype that gradients are computed in: 16-bit floats become float32."""
+
+    def sum(self, tile: Any) -> Any:
+        """The sum of a tile's elements: the gradient of a number that all of them have."""
+
+    def refuse(self, reason: str) -> KernelNotImplementedError:
+        """The error that says why no gradient flows through this op; the rule raises it."""
+
+    def reverse_element_block(self, position: int) -> tuple[Block, list[int]]:
+        """For an op that runs a block for each element: the block that gives the gradient of one parameter.
+
+        Also which of the block's parameters it needs; it takes those and the gradient of the result.
+        """
+
+    def reverse_branches(self, record: Callable[[Any], Any]) -> None:
+        """Reverse each block of a branch; ``record`` makes the op of the reversed blocks."""
+
+    def reverse_loop(self, record: Callable[[Any, Any], Any]) -> None:
+        """Reverse the block of a loop; ``record`` makes the op from what it carries and the reversed block."""
 
 
 @dataclass(frozen=True)

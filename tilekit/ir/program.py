@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function, Value
@@ -63,6 +63,8 @@ class Program:
     params: Mapping[str, Value]
     launches: tuple[Launch, ...]
     scratch: Mapping[str, Scratch]
+    gradients: Mapping[str, str] = field(default_factory=dict)
+    """Of a program of gradients: for each array parameter of the kernel the name of the one for its gradient."""
 
     @classmethod
     def of(cls, function: Function) -> Program:

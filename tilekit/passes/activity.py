@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, walk
 from tilekit.ir.gradients import has_gradient
@@ -27,6 +27,15 @@ def written_arrays(op: Op) -> tuple[Value, ...]:
 
 def written_parameters(fn: Function) -> frozenset[str]:
     """The names of the arrays that a function may write, also through a part of one."""
+    return _parameters(fn, written_arrays)
+
+
+def read_parameters(fn: Function) -> frozenset[str]:
+    """The names of the arrays that a function may read, also through a part of one."""
+    return _parameters(fn, lambda op: [array for name in op.builtin.reads for array in leaves(op.operands[name])])
+
+
+def _parameters(fn: Function, used: Callable[[Op], Iterable[Value]]) -> frozenset[str]:
     sources: dict[Value, list[Value | Const]] = {}
     waiting: list[Value | Const] = []
     for op in walk(fn.body):
@@ -35,7 +44,7 @@ def written_parameters(fn: Function) -> frozenset[str]:
         for value in (*op.results, *(param for block in op.blocks for param in block.params)):
             if isinstance(value.type, ArrayType):
                 sources[value] = bound
-        waiting += written_arrays(op)
+        waiting += used(op)
     found: set[Value] = set()
     while waiting:
         item = waiting.pop()

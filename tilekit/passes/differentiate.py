@@ -7,22 +7,24 @@ is reversed as a loop; one whose gradient needs a carried value of each iteratio
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tilekit.errors import KernelNotImplementedError, Location
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.context import Builder, building, using
-from tilekit.ir.core import Block, Function, Op, Value, leaves, substitute, walk
+from tilekit.ir.core import Block, Function, Op, Value, leaves, substitute, type_of, walk
 from tilekit.ir.gradients import NoGradient, gradient_type, has_gradient
 from tilekit.ir.handles import OPERATORS, Array, wrap
 from tilekit.ir.program import Program
-from tilekit.ir.types import ArrayType, ScalarType
+from tilekit.ir.types import ArrayType, ScalarType, TileType
 from tilekit.passes.activity import (
     carried_params,
     carried_results,
     reached_results,
     reached_values,
+    read_parameters,
     varied_values,
     writes_gradient,
     written_arrays,
@@ -31,35 +33,46 @@ from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.scope import Scope, datum_of, zero_of
 
 PREFIX = "adj_"
-_MISSING = object()
 
 
 def differentiate(fn: Function) -> Program:
     """The program of a kernel's gradient.
 
-    Its parameters are the kernel's and, for each array of floats, one more named ``adj_`` and the array's name: float64
-    for float64 arrays, else float32. Running it adds to the gradients of arrays that the kernel reads, and takes from
-    those of arrays that it writes: what was stored over is set to zero. Scalars of the launch are constants.
+    Its parameters are the kernel's and, for each array of floats, its gradient: ``gradients`` of the program says which
+    is whose. The gradient of an array that the kernel reads is float64 for float64 and else float32; that of an array
+    that it only writes has the array's dtype. Running the program adds to the gradients of arrays that the kernel
+    reads, and takes from those of arrays that it writes: what was stored over is set to zero. Scalars of the launch
+    are constants.
 
     Raises:
         KernelNotImplementedError: the gradient cannot be computed rightly; the error names the op and its line.
     """
     fn = eliminate_dead_code(fn)
     refuse_overwritten_inputs(fn)
-    arrays = {
-        PREFIX + name: Value(gradient_type(value.type), PREFIX + name)
-        for name, value in fn.params.items()
-        if isinstance(value.type, ArrayType) and has_gradient(value.type)
-    }
+    arrays = gradient_arrays(fn)
     known = {value: Value(value.type, value.hint) for value in fn.params.values()}
-    gradients = {fn.params[name.removeprefix(PREFIX)]: value for name, value in arrays.items()}
-    reversal = Reversal(varied_values(fn.body), gradients)
+    reversal = Reversal(varied_values(fn.body), {fn.params[name]: value for name, value in arrays.items()})
     builder = Builder(locate=lambda: reversal.location)
     with using(builder):
         reversal.block(Scope(None, fn.body, builder, known))
-    params = {**{name: known[value] for name, value in fn.params.items()}, **arrays}
+    params = {**{name: known[value] for name, value in fn.params.items()}, **{v.hint: v for v in arrays.values()}}
     adjoint = Function(f"{fn.name}_adjoint", params, builder.block(()), fn.location, fn.options)
-    return Program.of(eliminate_dead_code(adjoint))
+    program = Program.of(eliminate_dead_code(adjoint))
+    return replace(program, gradients={name: value.hint for name, value in arrays.items()})
+
+
+def gradient_arrays(fn: Function) -> dict[str, Value]:
+    """For each parameter that is an array of floats, that of its gradient, under a name that no other one has."""
+    read, taken = read_parameters(fn), set(fn.params)
+    found: dict[str, Value] = {}
+    for name, value in fn.params.items():
+        if isinstance(value.type, ArrayType) and has_gradient(value.type):
+            fresh = PREFIX + name
+            while fresh in taken:
+                fresh += "_"
+            taken.add(fresh)
+            found[name] = Value(gradient_type(value.type) if name in read else value.type, fresh)
+    return found
 
 
 def refuse_overwritten_inputs(fn: Function) -> None:
@@ -111,13 +124,19 @@ class Reversal:
         cx = Adjoint(self, scope, op, grads)
         if not op.builtin.has("adjoint"):
             raise cx.refuse(op.builtin.no_adjoint or "it has no adjoint yet")
+        given = () if op.builtin.carries else cx.given()
         answers = op.builtin.apply(
-            "adjoint", {}, op.attrs, cx=cx, grad=grads[0] if grads else None, value=cx.value, result=cx.result
+            "adjoint",
+            {},
+            op.attrs,
+            cx=cx,
+            grad=given[0] if given else None,
+            grads=given,
+            value=cx.value,
+            result=cx.result,
         )
-        if op.builtin.carries:
-            return
-        for name, operand in op.operands.items():
-            cx.answer(name, operand, answers.get(name, _MISSING))
+        if not op.builtin.carries:
+            cx.take_answers(answers)
 
 
 class Adjoint:
@@ -144,9 +163,18 @@ class Adjoint:
             return tuple(map(self._handle, operand))
         return wrap(self.scope.value(operand)) if isinstance(operand, Value) else operand and operand.value
 
-    def result(self) -> Any:
-        """The first result, computed again."""
-        return wrap(self.scope.value(self.op.results[0]))
+    def result(self, index: int = 0) -> Any:
+        """A result, computed again."""
+        return wrap(self.scope.value(self.op.results[index]))
+
+    def given(self) -> tuple[Any, ...]:
+        """The gradients of the results: zeros where none flows."""
+        pairs = zip(self.op.results, self.grads, strict=True)
+        return tuple(zeros_like(r) if grad is None else grad for r, grad in pairs)
+
+    def flows(self, index: int = 0) -> bool:
+        """Whether a gradient flows into a result."""
+        return self.grads[index] is not None
 
     def array(self, name: str) -> Array:
         """The gradient of an array operand."""
@@ -160,14 +188,13 @@ class Adjoint:
             return found
         scope, op = self.scope.definition(array)
         known = {value: self._gradient_array(value) for value in op.inputs() if isinstance(value.type, ArrayType)}
-        (copied,) = scope.repeat(op, known, gradient_type(array.type))
+        dtype = next(iter(known.values())).type.dtype
+        (copied,) = scope.repeat(op, known, replace(array.type, dtype=dtype))
         return copied
 
     def zeros(self, name: str) -> Any:
         """A zero gradient for an operand."""
-        operand = self.op.operands[name]
-        assert isinstance(operand, Value)
-        return wrap(zero_of(gradient_type(operand.type)))  # type: ignore[arg-type]
+        return zeros_like(self.op.operands[name])
 
     @staticmethod
     def widen(value: Any) -> Any:
@@ -180,17 +207,22 @@ class Adjoint:
         """Whether an operand's gradient is asked for."""
         return isinstance(operand, Value) and operand in self.reversal.varied
 
-    def answer(self, name: str, operand: Any, given: Any) -> None:
-        """Add what a rule answered for an operand to its gradient."""
+    def take_answers(self, answers: Mapping[str, Any]) -> None:
+        """Add what a rule answered to the gradients of the operands."""
+        for name, operand in self.op.operands.items():
+            if name in answers:
+                self._answer(name, operand, answers[name])
+            elif any(has_gradient(type) for type in _flat(type_of(operand))):
+                raise self.refuse(f"its adjoint rule does not answer for operand {name!r}")
+
+    def _answer(self, name: str, operand: Any, given: Any) -> None:
         if isinstance(operand, tuple):
             for index, item in enumerate(operand):
-                self.answer(name, item, given[index] if isinstance(given, tuple) else given)
+                self._answer(name, item, given[index] if isinstance(given, tuple) else given)
             return
         if not self.wants(operand):
             return
         given = given() if callable(given) else given
-        if given is _MISSING:
-            raise self.refuse(f"its adjoint rule does not answer for operand {name!r}")
         if isinstance(given, NoGradient):
             raise self.refuse(f"no gradient for its operand {name!r}: {given.reason}")
         if not (isinstance(given, int) and given == 0):
@@ -276,6 +308,20 @@ class Adjoint:
 
     def _carries(self, params: tuple[Value, ...]) -> dict[Value, Op]:
         return dict.fromkeys(params, self.op)
+
+
+def zeros_like(value: Any) -> Any:
+    """A gradient of zeros for a tile or number, as a handle."""
+    return wrap(zero_of(gradient_type(value.type)))  # type: ignore[arg-type]
+
+
+def _flat(types: Any) -> Iterator[Any]:
+    """The types of tiles and numbers in the type of an operand."""
+    if isinstance(types, tuple):
+        for item in types:
+            yield from _flat(item)
+    elif isinstance(types, TileType | ScalarType):
+        yield types
 
 
 def results_of(found: Any) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.ir.float_state import in_ieee_state
 from tilekit.ir.interpret import from_memory, to_memory
-from tilekit.ir.types import ArrayType, DType
+from tilekit.ir.types import DType
 from tilekit.runtime.arguments import Entry, array_names, bind, check_output, form_kept
 from tilekit.runtime.array_view import ArrayView, alignment_class, overlaps
 from tilekit.runtime.arrays import view_of
@@ -269,10 +269,8 @@ def adjoint_of(function: Function, wanted: Sequence[str] | None = None) -> tuple
     from tilekit.passes.wanted import without_gradients
 
     program = differentiate(function)
-    floats = [n for n, v in function.params.items() if isinstance(v.type, ArrayType) and v.type.dtype.is_float]
-    named = dict(zip(floats, list(program.params)[len(function.params) :], strict=True))
-    kept = {name: other for name, other in named.items() if wanted is None or name in wanted}
-    return without_gradients(program, [other for name, other in named.items() if name not in kept]), kept
+    kept = {name: other for name, other in program.gradients.items() if wanted is None or name in wanted}
+    return without_gradients(program, [other for name, other in program.gradients.items() if name not in kept]), kept
 
 
 def _check_shared(kernel: Kernel, form: AdjointForm, arrays: Mapping[str, ArrayView]) -> None:
