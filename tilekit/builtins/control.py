@@ -10,6 +10,7 @@ from tilekit.ir.builtin import builtin
 from tilekit.ir.core import Block, Const, walk
 from tilekit.ir.handles import Scalar
 from tilekit.ir.operands import BOOL, Tiles
+from tilekit.ir.regions import Region, repeats
 from tilekit.ir.types import ScalarType, TileType, Type, bool_
 
 
@@ -31,7 +32,7 @@ def _same(found: tuple[Type, ...], wanted: tuple[Type, ...], what: str) -> None:
         raise KernelTypeError(f"{what} has types {list(map(str, found))} where {list(map(str, wanted))} are carried")
 
 
-@builtin(carries=True, by_element=True)
+@builtin(region=Region("branch"), by_element=True)
 def if_else(test: Scalar) -> Any:
     """Run the first block where ``test`` is true, else the second; yields what that block yields."""
 
@@ -65,7 +66,11 @@ def _if_adjoint(cx: Any, value: Any) -> None:
     cx.reverse_branches(lambda blocks: if_else.record({"test": datum(value("test"))}, {}, blocks))
 
 
-@builtin(carries=True, by_element=True)
+COUNTED = Region("loop", init="init", leading=1)
+TESTED = Region("loop", init="init", decides=1)
+
+
+@builtin(region=COUNTED, by_element=True)
 def for_range(start: Scalar, stop: Scalar, step: Scalar, init: Tiles) -> Any:
     """Run a block for each index in the range; its parameters are the index and what it carries."""
 
@@ -73,7 +78,7 @@ def for_range(start: Scalar, stop: Scalar, step: Scalar, init: Tiles) -> Any:
 @for_range.result
 def _for_result(start: ScalarType, init: tuple[Type, ...], blocks: tuple[Block, ...]) -> tuple[Type, ...]:
     (body,) = blocks
-    carried = tuple(param.type for param in body.params[1:])
+    carried = tuple(param.type for param in COUNTED.params(body))
     _same((body.params[0].type,), (start,), "the index")
     _same(init, carried, "the start of the loop")
     _same(_yielded(body), carried, "an iteration")
@@ -90,26 +95,28 @@ def _for_reference(start: Any, stop: Any, step: Any, init: Any, blocks: tuple[Ru
 
 @for_range.emit
 def _for_emit(cx: Any, results: Any, start: str, stop: str, step: str, init: Any, blocks: tuple[Block, ...]) -> None:
-    cx.carry(results, blocks[0].params[1:], init)
-    dtype = cx.scalar(blocks[0].params[0].type)
+    (body,) = blocks
+    counter, params = body.params[0], COUNTED.params(body)
+    cx.carry(results, params, init)
+    dtype = cx.scalar(counter.type)
     last, by = cx.hold(dtype, stop), cx.hold(dtype, step)
-    index = cx.define(blocks[0].params[0])
+    index = cx.define(counter)
     if by.rstrip("l") in ("1", "-1"):
-        with cx.unit_loop(dtype, index, (start, last, by), _is_light(blocks[0])):
-            cx.block(blocks[0], blocks[0].params[1:])
+        with cx.unit_loop(dtype, index, (start, last, by), _is_light(body)):
+            cx.block(body, params)
         return
     # A step past the last index may not fit the index's dtype, and wraps: the indices left are counted instead.
     left = cx.fresh("left")
     cx.line(f"{dtype} {index} = {start};")
     cx.line(f"tk::u64 {left} = tk::range_length<{dtype}>({index}, {last}, {by});")
     with cx.loop(f"for (; {left}; --{left}, {index} += {by})"):
-        cx.block(blocks[0], blocks[0].params[1:])
+        cx.block(body, params)
 
 
 def _is_light(block: Block) -> bool:
     """Whether an iteration takes some nanoseconds: no loop is in it, and nothing goes over the elements of a tile."""
     ops = list(walk(block))
-    loops = any(op.builtin.cooperative or (op.builtin.carries and len(op.blocks) == 1) for op in ops)
+    loops = any(op.builtin.cooperative or repeats(op) for op in ops)
     return not loops and not any(isinstance(item.type, TileType) for op in ops for item in (*op.results, *op.inputs()))
 
 
@@ -131,7 +138,7 @@ def _for_adjoint(cx: Any, value: Any) -> None:
     cx.reverse_loop(lambda init, block: for_range.record({**operands, "init": init}, {}, (block,)))
 
 
-@builtin(carries=True, by_element=True)
+@builtin(region=TESTED, by_element=True)
 def while_loop(test: Scalar, init: Tiles) -> Any:
     """Run a block while a condition holds; it yields the next condition, then what it carries."""
 
@@ -139,7 +146,7 @@ def while_loop(test: Scalar, init: Tiles) -> Any:
 @while_loop.result
 def _while_result(test: ScalarType, init: tuple[Type, ...], blocks: tuple[Block, ...]) -> tuple[Type, ...]:
     (body,) = blocks
-    carried = tuple(param.type for param in body.params)
+    carried = tuple(param.type for param in TESTED.params(body))
     _same(init, carried, "the start of the loop")
     _same(_yielded(body), (test, *carried), "an iteration")
     return carried
@@ -156,10 +163,12 @@ def _while_reference(test: Any, init: Any, blocks: tuple[Run, ...]) -> tuple[Any
 
 @while_loop.emit
 def _while_emit(cx: Any, results: Any, test: str, init: Any, blocks: tuple[Block, ...]) -> None:
-    cx.carry(results, blocks[0].params, init)
+    (body,) = blocks
+    params = TESTED.params(body)
+    cx.carry(results, params, init)
     go = cx.hold("bool", test, constant=False)
     with cx.loop(f"while ({go})"):
-        cx.block(blocks[0], (go, *blocks[0].params))
+        cx.block(body, (go, *params))
 
 
 while_loop.has_no_adjoint("how often it runs is only known while it runs; use 'for ... in range(...)' without break")

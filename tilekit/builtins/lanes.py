@@ -14,10 +14,11 @@ from tilekit.errors import KernelTypeError, KernelValueError
 from tilekit.ir.annotations import TileAnnotation, tile_annotation
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import active
-from tilekit.ir.core import Block, Const, Value
+from tilekit.ir.core import Block, Const
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.interpret import HOST, Machine
 from tilekit.ir.operands import DTypeLike, Tiles, describe_for_number, describe_for_tile, operand_of, usual
+from tilekit.ir.regions import Region
 from tilekit.ir.types import DType, ScalarType, TileType, Type, int32
 
 __all__ = ["tile", "untile"]
@@ -156,7 +157,10 @@ def untile(a: Tile) -> Scalar:
 # What the pass that forms loops over lanes records.
 
 
-@builtin(carries=True)
+EACH_LANE = Region("loop", init="init", leading=1)
+
+
+@builtin(region=EACH_LANE)
 def lane_loop(init: Tiles, lanes: int) -> Any:
     """Run a block for each lane, in order; its parameters are the lane and what it carries to the next."""
 
@@ -164,7 +168,7 @@ def lane_loop(init: Tiles, lanes: int) -> Any:
 @lane_loop.result
 def _loop_result(init: tuple[Type, ...], blocks: tuple[Block, ...]) -> tuple[Type, ...]:
     (body,) = blocks
-    carried = tuple(param.type for param in body.params[1:])
+    carried = tuple(param.type for param in EACH_LANE.params(body))
     yielded = tuple(result.type for result in body.results)
     if not init == carried == yielded:
         raise KernelTypeError(f"lanes carry {carried}, begin with {init} and yield {yielded}")
@@ -183,12 +187,13 @@ def _loop_reference(machine: Machine, init: Any, lanes: int, blocks: Any) -> tup
 
 @lane_loop.emit
 def _loop_emit(cx: Any, results: Any, init: Any, lanes: int, blocks: tuple[Block, ...]) -> None:
-    params: tuple[Value, ...] = blocks[0].params
-    cx.carry(results, params[1:], init)
-    name = cx.define(params[0])
+    (body,) = blocks
+    params = EACH_LANE.params(body)
+    cx.carry(results, params, init)
+    name = cx.define(body.params[0])
     count = cx.hold("tk::i32", present(lanes)) if cx.target.ragged else str(lanes)
     with cx.in_lane(name), cx.braces(f"for (tk::i32 {name} = 0; {name} < {count}; ++{name})"):
-        cx.block(blocks[0], params[1:])
+        cx.block(body, params)
 
 
 def present(lanes: int) -> str:

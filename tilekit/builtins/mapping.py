@@ -13,17 +13,19 @@ from tilekit.builtins.stepwise import map_stepwise, runs_at_once, steps
 from tilekit.errors import KernelTypeError, KernelValueError, operand
 from tilekit.ir.builtin import Builtin, builtin
 from tilekit.ir.context import active, building, fail
-from tilekit.ir.core import Block, Const, Value, make_op, map_operand
+from tilekit.ir.core import Block, Const, Op, Value
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.literals import adopt, tracked
 from tilekit.ir.operands import Tiles, adapted, constant, describe, describe_for_tile, usual
+from tilekit.ir.regions import Region
+from tilekit.ir.rewrite import Rewriter
 from tilekit.ir.types import DType, ScalarType, TileType
 
 __all__ = ["tile_map"]
 GROUP = "Tile math"
 
 
-@builtin(cooperative=True, reuses=("args",), by_element=True)
+@builtin(region=Region("elements", args="args"), cooperative=True, reuses=("args",), by_element=True)
 def map_elements(args: Tiles, branches: bool = False) -> Tile:
     """Run a block for each element of the tiles among ``args``; scalars are the same for all."""
 
@@ -166,18 +168,11 @@ def renew(block: Block) -> Block:
     """The same ops on values of their own, at the place of the running call."""
     context = active()
     place = context.location() if context is not None else None
-    new: dict[Value, Value] = {param: Value(param.type) for param in block.params}
 
-    def swap(item: Any) -> Any:
-        return new.get(item, item) if isinstance(item, Value) else item
+    def placed(op: Op, rewriter: Rewriter) -> tuple[Op, ...]:
+        return (rewriter.rebuilt(op, location=place),)
 
-    ops = []
-    for op in block.ops:
-        operands = {name: map_operand(operand, swap) for name, operand in op.operands.items()}
-        new.update((result, Value(result.type)) for result in op.results)
-        results = tuple(new[result] for result in op.results)
-        ops.append(make_op(op.builtin, operands, op.attrs, results, op.blocks, place))
-    return Block(tuple(new[param] for param in block.params), tuple(ops), tuple(map(swap, block.results)))
+    return Rewriter(change=placed, fresh=True).block(block)
 
 
 OPERATORS["map"] = map_function

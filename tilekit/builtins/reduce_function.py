@@ -17,12 +17,13 @@ from tilekit.ir.core import Block, Const, Value
 from tilekit.ir.handles import OPERATORS, Scalar, Tile, wrap
 from tilekit.ir.interpret import conform
 from tilekit.ir.operands import common_dtype, constant, convert_constant, describe
+from tilekit.ir.regions import Region
 from tilekit.ir.types import ScalarType, TileType
 
 __all__ = ["tile_reduce"]
 
 
-@builtin(cooperative=True, counted="count")
+@builtin(region=Region("elements", args="t"), cooperative=True, counted="count")
 def reduce_elements(t: Tile, count: Scalar | None = None, axis: int | None = None, branches: bool = False) -> Tile:
     """Combine elements by a block of two parameters, in the fixed order; of an axis the first ``count`` elements."""
 

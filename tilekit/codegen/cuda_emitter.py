@@ -21,6 +21,7 @@ from tilekit.codegen.text import cpp_type
 from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.affine import affine_of, definitions
 from tilekit.ir.core import Block, Function, Op, Value, walk
+from tilekit.ir.regions import carried_params, counted, region_of, repeats
 from tilekit.ir.types import DType, TileType
 from tilekit.ir.views import ViewMap
 
@@ -150,17 +151,18 @@ class CudaEmitter(Emitter):
     def _lanes(self, op: Op, operands: dict[str, Any]) -> None:
         """A loop over lanes: a thread is a lane."""
         (body,) = op.blocks
-        self.carry(op.results, body.params[1:], operands["init"])
+        params = carried_params(op)
+        self.carry(op.results, params, operands[region_of(op).init])
         self.step(self._access(op))
-        lane = self.define(body.params[0])
+        (lane,) = map(self.define, counted(op))
         with self.in_lane(lane), self.braces():
             self.line(f"const tk::i32 {lane} = team.rank();")
             self.alone = True
             if self.target.ragged:
                 with self.braces(f"if ({lane} < tk::present(launch, block, {op.attrs['lanes']}))"):
-                    self.block(body, body.params[1:])
+                    self.block(body, params)
             else:
-                self.block(body, body.params[1:])
+                self.block(body, params)
             self.alone = False
 
     def block(self, block: Block, targets: Sequence[Value | str]) -> None:
@@ -169,7 +171,7 @@ class CudaEmitter(Emitter):
             return
         assert self.op is not None
         entry, outer = self.pending.copy(), self.steps
-        self.steps = Steps(kind="loop" if len(self.op.blocks) == 1 else "branch")
+        self.steps = Steps(kind="loop" if repeats(self.op) else "branch")
         super().block(block, targets)
         if self.steps.kind == "loop" and self.pending:  # the next iteration begins with nothing pending
             self.sync()

@@ -21,9 +21,11 @@ from tilekit.frontend.state import Body, Cells, Names, Snapshot, current_builder
 from tilekit.frontend.syntax import JUMP_FLAGS, RESULT, RETURNED
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.context import Builder, building, fail, using
-from tilekit.ir.core import Block, Value, leaves, substitute, walk
+from tilekit.ir.core import Block, Value, leaves, walk
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.operands import constant
+from tilekit.ir.regions import Region, keep_in_block
+from tilekit.ir.rewrite import substitute
 from tilekit.ir.types import ScalarType
 
 ATTEMPTS = 32
@@ -287,10 +289,12 @@ class Loop:
 
     def finish(self, name: str, operands: dict[str, Any], block: Block, inits: list[Any], slots: list[Slot]) -> None:
         """Record the region op without what it leaves unchanged, and bind its results."""
-        lead = len(block.params) - sum(len(slot.params) for slot in slots) - len(self.tiles.tiles)
-        keep, block, kept_inits = drop_unchanged(block, inits, lead)
-        results = record_region(name, {**operands, "init": tuple(kept_inits[lead:])}, (block,))
-        found = dict(zip(keep, results[-len(keep) :] if keep else [], strict=True))
+        region = REGISTRY[name].region
+        assert region is not None
+        inits = inits[region.leading :]
+        keep, block = drop_unchanged(region, block, inits)
+        results = record_region(name, {**operands, region.init: tuple(inits[i] for i in keep)}, (block,))
+        found = dict(zip(keep, results, strict=True))
         self.tiles.forget_later(self.region)
         position = 0
         values: dict[str, Any] = {}
@@ -311,25 +315,21 @@ def _used(builder: Builder) -> set[Value]:
     return yielded.union(*(op.inputs() for op in ops))
 
 
-def drop_unchanged(block: Block, inits: list[Any], lead: int) -> tuple[list[int], Block, list[Any]]:
-    """Remove carried parameters that every iteration passes on as they are; which positions after ``lead`` stay."""
-    params = block.params
-    first = len(block.results) - (len(params) - lead)
-    yielded = dict(zip(range(lead, len(params)), block.results[first:], strict=True))
+def drop_unchanged(region: Region, block: Block, inits: list[Any]) -> tuple[list[int], Block]:
+    """Remove the carried values that every iteration passes on as they are; the numbers of those that stay."""
+    params, yielded = region.params(block), region.yields(block)
     gone = _unchanged(params, yielded, inits)
     kept = [i for i in range(len(params)) if i not in gone]
-    results = (*block.results[:first], *(yielded[i] for i in kept if i >= lead))
-    trimmed = substitute(Block(block.params, block.ops, results), {params[i]: inits[i] for i in gone})
-    block = Block(tuple(params[i] for i in kept), trimmed.ops, trimmed.results)
-    return [i - lead for i in kept if i >= lead], block, [inits[i] for i in kept]
+    replaced = {params[i]: inits[i] for i in gone}
+    return kept, substitute(keep_in_block(region, block, set(kept)), replaced)
 
 
-def _unchanged(params: tuple[Value, ...], yielded: dict[int, Any], inits: list[Any]) -> set[int]:
-    """The parameters that every iteration starts with as the first one does."""
+def _unchanged(params: tuple[Value, ...], yielded: tuple[Any, ...], inits: list[Any]) -> set[int]:
+    """The numbers of what every iteration starts with as the first one does."""
     known: dict[Any, Any] = {}
     gone: set[int] = set()
     while True:
-        found = {i for i, r in yielded.items() if r is params[i] or known.get(r, r) is inits[i]}
+        found = {i for i, r in enumerate(yielded) if r is params[i] or known.get(r, r) is inits[i]}
         if found == gone:
             return gone
         gone = found

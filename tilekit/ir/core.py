@@ -167,21 +167,3 @@ def walk(block: Block) -> Iterator[Op]:
                 break
         else:
             around.pop()
-
-
-def substitute(block: Block, replaced: Mapping[Value, Value | Const]) -> Block:
-    """The block with each use of a replaced value changed to its replacement."""
-    if not replaced:
-        return block
-
-    def swap(item: Any) -> Any:
-        return replaced.get(item, item) if isinstance(item, Value) else item
-
-    ops = tuple(
-        op.with_(
-            operands={name: map_operand(operand, swap) for name, operand in op.operands.items()},
-            blocks=tuple(substitute(inner, replaced) for inner in op.blocks),
-        )
-        for op in block.ops
-    )
-    return Block(block.params, ops, tuple(swap(result) for result in block.results))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilekit.ir.regions import Region
+
 
 @dataclass(eq=False)
 class Properties:
@@ -59,8 +61,8 @@ class Properties:
     """Floats among its results may hold bits of integers that depend on floats: their gradient is not lost unseen."""
     reuses: tuple[str, ...] = ()
     """Tile operands whose storage the result may take over."""
-    carries: bool = False
-    """A region whose results are what its blocks yield, one by one."""
+    region: Region | None = None
+    """How it runs its blocks, where it owns any."""
     moves: tuple[str, ...] = ()
     """Operands of whose elements the result is made, without looking at them."""
     by_element: bool = False
@@ -78,3 +80,8 @@ class Properties:
     """The operand that keeps the accumulator from being read where it is zero."""
     uninitialized: bool = False
     """The result holds nothing yet: reading it before a write is an error."""
+
+    @property
+    def carries(self) -> bool:
+        """Whether it is a loop or branch, whose results are what its blocks yield."""
+        return self.region is not None and self.region.carries

@@ -6,17 +6,8 @@ from collections.abc import Callable, Iterable
 
 from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, walk
 from tilekit.ir.gradients import has_gradient
+from tilekit.ir.regions import arguments, carried, carried_params, carried_yields, repeats
 from tilekit.ir.types import ArrayType
-
-
-def carried_params(op: Op, block: Block) -> tuple[Value, ...]:
-    """The block parameters of a loop that take its ``init``, one for each result; none for a branch."""
-    return block.params[len(block.params) - len(op.results) :] if "init" in op.operands else ()
-
-
-def carried_results(op: Op, block: Block) -> tuple[object, ...]:
-    """What a region's block yields, one for each result of the op."""
-    return block.results[len(block.results) - len(op.results) :]
 
 
 def written_arrays(op: Op) -> tuple[Value, ...]:
@@ -88,27 +79,18 @@ def _spread(block: Block, varied: set[Value]) -> None:
 
 def _spread_region(op: Op, varied: set[Value]) -> None:
     """Into the blocks of a region, and out of them."""
-    given = _flat(op.operands.get("init") if op.builtin.carries else tuple(op.operands.values()))
-    for block in op.blocks:
-        params = carried_params(op, block) if op.builtin.carries else block.params
-        paired = len(params) == len(given)
-        for i, param in enumerate(params):
-            sources = (given[i],) if paired else given  # else the op says which operand a parameter takes
-            if has_gradient(param.type) and any(source in varied for source in sources):
-                varied.add(param)
-        _spread(block, varied)
-        for result, yielded in zip(op.results, carried_results(op, block), strict=True):
-            if yielded in varied and has_gradient(result.type):
-                varied.add(result)
-        for param, yielded in zip(carried_params(op, block), carried_results(op, block), strict=False):
-            if yielded in varied:
-                varied.add(param)
-
-
-def _flat(operand: object) -> tuple[object, ...]:
-    if isinstance(operand, tuple):
-        return tuple(item for part in operand for item in _flat(part))
-    return () if operand is None else (operand,)
+    if not op.builtin.carries:
+        bound: list[tuple[tuple[Value, ...], tuple[Value | Const, ...]]]
+        bound = [((param,), sources) for param, sources in arguments(op)]
+        bound += [(op.results, block.results) for block in op.blocks]
+    else:
+        bound = [(each.names, each.sources) for each in carried(op)]
+    for blocks in (op.blocks, ()):  # into the blocks, and out of them
+        for names, sources in bound:
+            if not varied.isdisjoint(sources):
+                varied.update(name for name in names if has_gradient(name.type))
+        for block in blocks:
+            _spread(block, varied)
 
 
 def reached_values(block: Block, seeds: Iterable[object], varied: set[Value]) -> set[Value]:
@@ -127,13 +109,11 @@ def _reached_region(op: Op, reached: set[Value], varied: set[Value]) -> set[Valu
     found: set[Value] = set()
     wanted = reached_results(op, reached, varied)
     for block in op.blocks:
-        yielded = carried_results(op, block)
+        yielded = carried_yields(op, block)
         inside = reached_values(block, (yielded[i] for i in wanted), varied)
         found |= inside & block.free.keys()
-    init = op.operands.get("init", ())
-    assert isinstance(init, tuple)
-    found.update(init[i] for i in wanted if init and init[i] in varied)
-    return found
+    each = carried(op)
+    return found | {init for i in wanted if isinstance(init := each[i].init, Value) and init in varied}
 
 
 def reached_results(op: Op, reached: set[Value], varied: set[Value]) -> list[int]:
@@ -141,11 +121,10 @@ def reached_results(op: Op, reached: set[Value], varied: set[Value]) -> list[int
     wanted = {i for i, result in enumerate(op.results) if result in reached}
     while True:
         before = len(wanted)
-        for block in op.blocks:
-            params = carried_params(op, block)
-            if params:
-                yielded = carried_results(op, block)
-                inside = reached_values(block, (yielded[i] for i in wanted), varied)
-                wanted |= {i for i, param in enumerate(params) if param in inside}
+        if repeats(op):
+            (body,) = op.blocks
+            yielded = carried_yields(op, body)
+            inside = reached_values(body, (yielded[i] for i in wanted), varied)
+            wanted |= {i for i, param in enumerate(carried_params(op)) if param in inside}
         if len(wanted) == before:
             return sorted(wanted)

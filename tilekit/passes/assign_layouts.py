@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from tilekit.codegen.layout import Blocked, Fragment, Layout
 from tilekit.codegen.target import Target
 from tilekit.ir.core import Function, Op, Value, leaves, walk
+from tilekit.ir.regions import carried
 from tilekit.ir.types import ArrayType, TileType
-from tilekit.passes.activity import carried_params, carried_results
 from tilekit.passes.assign_storage import must_share
 
 VECTOR_BYTES = 16
@@ -121,13 +121,9 @@ def _fragments(ops: Iterable[Op]) -> dict[Value, Layout | None]:
 def _together(op: Op) -> Iterator[tuple[Value, Value]]:
     """Pairs of tiles whose elements one thread reads and writes."""
     if op.builtin.carries:
-        for block in op.blocks:
-            params, yielded = carried_params(op, block), carried_results(op, block)
-            init = op.operands.get("init") or op.results
-            assert isinstance(init, tuple)
-            for group in zip(op.results, params or op.results, yielded, init, strict=True):
-                tiles = [v for v in group if isinstance(v, Value) and isinstance(v.type, TileType)]
-                yield from ((tiles[0], tile) for tile in tiles)
+        for each in carried(op):
+            tiles = [v for v in (*each.names, *each.sources) if isinstance(v, Value) and isinstance(v.type, TileType)]
+            yield from ((tiles[0], tile) for tile in tiles)
     elif op.builtin.by_element:
         tiles = [value for value in tiles_of(op) if value not in _in_memory(op)]
         yield from ((tiles[0], tile) for tile in tiles)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from tilekit.codegen.layout import Layout
 from tilekit.codegen.storage import ALIGNMENT, SCRATCH_ALIGNMENT, Buffer, Storage, round_up
 from tilekit.ir.core import Function, Op, Value, leaves, walk
+from tilekit.ir.regions import carried, carried_yields
 from tilekit.ir.types import TileType
 from tilekit.passes.liveness import Liveness
 
@@ -25,8 +26,7 @@ def _copies(storage: Storage) -> Callable[[Op], bool]:
     buffers = storage.buffers
 
     def copies(op: Op) -> bool:
-        yielded = [r for block in op.blocks for r in block.results[len(block.results) - len(op.results) :]]
-        pairs = zip(yielded, op.results * len(op.blocks), strict=False) if op.results else ()
+        pairs = _yielded(op) if op.builtin.carries else ()
         return any(buffers.get(a) is not buffers.get(b) for a, b in pairs if isinstance(a, Value))
 
     return copies
@@ -63,22 +63,22 @@ def _keep_apart(op: Op, classes: _Classes, liveness: Liveness) -> None:
 
 def must_share(op: Op) -> Iterator[tuple[Value, Value]]:
     """A loop's parameters and results are one variable."""
+    for each in carried(op) if op.builtin.carries else ():
+        if each.param is not None and isinstance(each.param.type, TileType):
+            yield each.param, each.result
+
+
+def _yielded(op: Op) -> Iterator[tuple[object, Value]]:
+    """What each block of a loop or branch yields, with the result that it becomes."""
     for block in op.blocks:
-        carried = block.params[len(block.params) - len(op.results) :] if block.params else ()
-        for param, result in zip(carried, op.results, strict=False):
-            if isinstance(result.type, TileType) and isinstance(param.type, TileType):
-                yield param, result
+        yield from zip(carried_yields(op, block), op.results, strict=True)
 
 
 def _may_share(op: Op) -> Iterator[tuple[object, object]]:
     """Pairs whose sharing saves a copy or memory, the most useful first."""
-    for block in op.blocks:
-        yielded = block.results[len(block.results) - len(op.results) :]
-        yield from zip(yielded, op.results, strict=True) if op.results else ()
-    if "init" in op.operands and op.blocks:
-        init = op.operands["init"]
-        assert isinstance(init, tuple)
-        yield from zip(init, op.results, strict=True)
+    if op.builtin.carries:
+        yield from _yielded(op)
+        yield from ((each.init, each.result) for each in carried(op))
     yield from _reuses(op)
 
 

@@ -9,6 +9,8 @@ from tilekit.errors import Location, UninitializedError
 from tilekit.ir.builtin import Builtin
 from tilekit.ir.core import Block, Function, Op, Value, leaves, make_op
 from tilekit.ir.handles import OPERATORS, unwritten
+from tilekit.ir.regions import Carried, carried, repeats
+from tilekit.ir.rewrite import replace_ops
 from tilekit.ir.types import TileType
 
 Checks = dict[Op, str]
@@ -29,14 +31,13 @@ def check_initialized(fn: Function) -> Function:
 
 
 def _with_checks(block: Block, found: Checks) -> Block:
-    ops: list[Op] = []
-    for op in block.ops:
-        if op in found:
-            factor = op.operands[op.builtin.unread_at_zero]
-            check: Builtin = OPERATORS["unread"]  # type: ignore[assignment]
-            ops.append(make_op(check, {"factor": factor}, {"text": found[op]}, (), (), op.location))
-        ops.append(op.with_(blocks=tuple(_with_checks(inner, found) for inner in op.blocks)) if op.blocks else op)
-    return Block(block.params, tuple(ops), block.results)
+    check: Builtin = OPERATORS["unread"]  # type: ignore[assignment]
+
+    def before(op: Op) -> Op:
+        operands = {"factor": op.operands[op.builtin.unread_at_zero]}
+        return make_op(check, operands, {"text": found[op]}, (), (), op.location)
+
+    return replace_ops(block, {op: (before(op), op) for op in found})
 
 
 def _block(block: Block, state: State, report: Checks | None) -> None:
@@ -71,31 +72,32 @@ def _reads(op: Op, state: State, report: Checks) -> None:
 
 def _region(op: Op, state: State, report: Checks | None) -> None:
     """Branches and loops: what they carry is unwritten only if it is on every path."""
-    init = op.operands.get("init")
-    if init is None:
+    if not repeats(op):
         for block in op.blocks:
             _block(block, state, report)
-        _join(op, [block.results for block in op.blocks], state)
-        return
-    assert isinstance(init, tuple)
+        return _join(op, state)
     (body,) = op.blocks
-    params, yielded = body.params[len(body.params) - len(init) :], body.results[len(body.results) - len(init) :]
-    empty = {i for i, item in enumerate(init) if item in state}
+    empty = [each for each in carried(op) if each.init in state]
     while True:
-        inside = {**state, **{params[i]: state[init[i]] for i in empty}}
+        inside = {**state, **_started(empty, state)}
         _block(body, inside, report=None)
-        kept = {i for i in empty if yielded[i] in inside}
+        kept = [each for each in empty if each.yielded[0] in inside]
         if kept == empty:
             break
         empty = kept
     if report is not None:
-        _block(body, {**state, **{params[i]: state[init[i]] for i in empty}}, report)
+        _block(body, {**state, **_started(empty, state)}, report)
     state.update(inside)
-    _join(op, [init, yielded], state)
+    _join(op, state)
 
 
-def _join(op: Op, sources: list[tuple[object, ...]], state: State) -> None:
-    for result, *found in zip(op.results, *sources, strict=False):
-        places = [state[value] for value in found if isinstance(value, Value) and value in state]
-        if len(places) == len(sources):
-            state[result] = places[0]
+def _started(empty: list[Carried], state: State) -> State:
+    """The parameters of a loop that start with nothing in them."""
+    return {each.param: state[each.init] for each in empty}  # type: ignore[index,misc]
+
+
+def _join(op: Op, state: State) -> None:
+    for each in carried(op):
+        found = [state[value] for value in each.sources if isinstance(value, Value) and value in state]
+        if len(found) == len(each.sources):
+            state[each.result] = found[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import gcd
 from typing import Any
@@ -19,11 +19,12 @@ from tilekit.codegen.target import Target
 from tilekit.config import config
 from tilekit.errors import CompileError, TilekitError
 from tilekit.ir.affine import affine_of, definitions
-from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, make_op, map_operand, walk
+from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, make_op, walk
+from tilekit.ir.regions import carried_params, counted
+from tilekit.ir.rewrite import Rewriter, replace_ops
 from tilekit.ir.types import TileType, uint8
 from tilekit.ir.views import ViewMap
 from tilekit.passes import find_gemm_loops as found
-from tilekit.passes.activity import carried_params
 from tilekit.passes.assign_layouts import assign_layouts, exchanged_bytes
 from tilekit.passes.assign_storage import assign_storage
 from tilekit.passes.roll_products import roll_products
@@ -55,7 +56,7 @@ def choose_gemm(fn: Function, target: Target, shared: int = 0) -> Function:
     """
     chooser = _Chooser(fn, target, shared)
     replaced = chooser.replacements()
-    return fn.with_body(_with_ops(fn.body, replaced)) if replaced else fn
+    return fn.with_body(replace_ops(fn.body, replaced)) if replaced else fn
 
 
 def prepare_products(fn: Function, target: Target) -> Function:
@@ -185,7 +186,7 @@ class _Chooser:
         """What divides the offsets of a load along an axis: of the first, and where steps are the loop's, of all."""
         if axis < 0:
             return 1
-        index = loop.blocks[0].params[0]
+        (index,) = counted(loop)
         first = load.offset[axis].replace(index, affine_of(loop.operands["start"], self.defined))
         step = affine_of(loop.operands["step"], self.defined) * load.offset[axis].factor(index)
         return first.divisor if joined else gcd(first.divisor, step.divisor)
@@ -199,10 +200,10 @@ def _whole(loop: Op, product: found.Product, made: Plan | None) -> Iterator[Op]:
     arrays: list[Any] = []
     for load in (product.a, product.b):
         offset, array = load.op.operands["offset"], _array(load)
-        ops, swap = copied(body, _start_of(load), {body.params[0]: loop.operands["start"]})
-        yield from ops
-        offsets.append(map_operand(offset, swap))
-        arrays.append(swap(array))
+        copies = Rewriter(dict.fromkeys(counted(loop), loop.operands["start"]), fresh=True)
+        yield from copies.ops(_needed(body, _start_of(load)))
+        offsets.append(copies.operand(offset))
+        arrays.append(copies.look_up(array))
     iteration, captured = _iteration(loop, product)
     operands = {
         "a": arrays[0],
@@ -239,13 +240,14 @@ def _array(load: found.Load) -> Value:
 def _iteration(loop: Op, product: found.Product) -> tuple[Iteration, tuple[Value, ...]]:
     """An iteration as a block of its own, and the values outside the loop that are its last parameters."""
     (body,) = loop.blocks
-    own = (body.params[0], carried_params(loop, body)[product.carry])
+    own = (*counted(loop), carried_params(loop)[product.carry])
     needed = _needed(body, product.op.results)
     inside = {result for op in needed for result in op.results}
     outer = dict.fromkeys(value for op in needed for value in op.inputs() if value not in inside and value not in own)
     params = {value: Value(value.type) for value in (*own, *outer)}
-    ops, swap = copied(body, product.op.results, params)
-    return Iteration(Block(tuple(params.values()), tuple(ops), (swap(product.op.results[0]),))), tuple(outer)
+    copies = Rewriter(dict(params), fresh=True)
+    ops = copies.ops(needed)
+    return Iteration(Block(tuple(params.values()), ops, (copies.look_up(product.op.results[0]),))), tuple(outer)
 
 
 def _needed(body: Block, wanted: Iterable[Value]) -> list[Op]:
@@ -257,31 +259,6 @@ def _needed(body: Block, wanted: Iterable[Value]) -> list[Op]:
             needed.append(op)
             values.update(op.inputs())
     return needed[::-1]
-
-
-def copied(body: Block, wanted: Iterable[Value], replaced: Mapping[Any, Any]) -> tuple[list[Op], Callable[[Any], Any]]:
-    """Copies of the ops of a block that some of its values come from, and what stands for each value there."""
-    new = dict(replaced)
-
-    def swap(item: Any) -> Any:
-        return new.get(item, item)
-
-    ops = []
-    for op in _needed(body, wanted):
-        operands = {name: map_operand(operand, swap) for name, operand in op.operands.items()}
-        new.update((result, Value(result.type, result.hint)) for result in op.results)
-        ops.append(op.with_(operands=operands, results=tuple(map(swap, op.results))))
-    return ops, swap
-
-
-def _with_ops(block: Block, replaced: Mapping[Op, tuple[Op, ...]]) -> Block:
-    ops: list[Op] = []
-    for op in block.ops:
-        if op in replaced:
-            ops += replaced[op]
-        else:
-            ops.append(op.with_(blocks=tuple(_with_ops(inner, replaced) for inner in op.blocks)) if op.blocks else op)
-    return Block(block.params, tuple(ops), block.results)
 
 
 def _located(product: Product, situation: Situation, op: Op) -> Plan:

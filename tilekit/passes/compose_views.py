@@ -9,26 +9,25 @@ from collections.abc import Callable
 
 from tilekit.builtins.construct import undefined_tile
 from tilekit.builtins.views import view_replace
-from tilekit.ir.core import Block, Function, Op, Value, make_op
+from tilekit.ir.core import Function, Op, Value, make_op
+from tilekit.ir.rewrite import Rewriter
 from tilekit.ir.types import TileType
 from tilekit.ir.views import ViewMap
 
 
 def compose_views(fn: Function) -> Function:
     """The function in which what a view shows is no view, or one whose elements lie side by side."""
-    return fn.with_body(_composed(fn.body, {}))
+    views: dict[Value, Op] = {}
 
+    def composed(op: Op, rewriter: Rewriter) -> list[Op] | None:
+        if not op.builtin.view:
+            return None
+        ops: list[Op] = []
+        ops.append(_over_storage(op, views, ops.append))
+        views[op.results[0]] = ops[-1]
+        return ops
 
-def _composed(block: Block, views: dict[Value, Op]) -> Block:
-    ops: list[Op] = []
-    for op in block.ops:
-        if op.blocks:
-            op = op.with_(blocks=tuple(_composed(inner, views) for inner in op.blocks))
-        if op.builtin.view:
-            op = _over_storage(op, views, ops.append)
-            views[op.results[0]] = op
-        ops.append(op)
-    return Block(block.params, tuple(ops), block.results)
+    return fn.with_body(Rewriter(change=composed).block(fn.body))
 
 
 def _over_storage(op: Op, views: dict[Value, Op], add: Callable[[Op], None]) -> Op:

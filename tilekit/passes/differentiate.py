@@ -14,14 +14,14 @@ from typing import Any
 from tilekit.errors import KernelNotImplementedError, Location
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.context import Builder, building, using
-from tilekit.ir.core import Block, Function, Op, Value, leaves, substitute, type_of, walk
+from tilekit.ir.core import Block, Function, Op, Value, leaves, type_of, walk
 from tilekit.ir.gradients import NoGradient, gradient_type, has_gradient
 from tilekit.ir.handles import OPERATORS, Array, wrap
 from tilekit.ir.program import Program
+from tilekit.ir.regions import carried_params, carried_yields
+from tilekit.ir.rewrite import substitute
 from tilekit.ir.types import ArrayType, ScalarType, TileType
 from tilekit.passes.activity import (
-    carried_params,
-    carried_results,
     reached_results,
     reached_values,
     read_parameters,
@@ -280,7 +280,7 @@ class Adjoint:
         varied = self.reversal.varied
         have = {result for result, grad in zip(self.op.results, self.grads, strict=True) if grad is not None}
         active = reached_results(self.op, have, varied)
-        yielded, params = carried_results(self.op, body), carried_params(self.op, body)
+        yielded, params = carried_yields(self.op, body), carried_params(self.op)
         reached = reached_values(body, (yielded[i] for i in active), varied)
         outer = [value for value in body.free if value in reached]
         types = [gradient_type(value.type) for value in (*(params[i] for i in active), *outer)]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from tilekit.ir.affine import Affine, affine_of, definitions
 from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, walk
+from tilekit.ir.regions import carried_params, carried_yields, counted
 from tilekit.ir.types import TileType
 from tilekit.ir.views import ViewMap
-from tilekit.passes.activity import carried_params, carried_results
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _collect(op: Op, body: Block, defined: Mapping[Value, Op], used: set[Op]) ->
 def _product(op: Op, loop: Op, defined: Mapping[Value, Op]) -> Product | None:
     (body,) = loop.blocks
     a, b, out = (op.operands[name] for name in op.builtin.contraction)
-    params, yielded = carried_params(loop, body), carried_results(loop, body)
+    params, yielded = carried_params(loop), carried_yields(loop, body)
     carry = next((i for i, param in enumerate(params) if param is out), None)
     if carry is None or yielded[carry] is not op.results[0] or not _adds(op):
         return None
@@ -131,7 +131,7 @@ def _load(factor: object, k_axis: int, loop: Op, defined: Mapping[Value, Op]) ->
     if any(_varies(array, body, defined) for name in op.builtin.reads for array in leaves(op.operands[name])):
         return None  # such as a[k]
     type = op.results[0].type
-    index = body.params[0]
+    (index,) = counted(loop)
     given = op.operands["offset"]
     offset = tuple(affine_of(item, defined) for item in (given if isinstance(given, tuple) else (given,)))
     offset += (Affine(),) * (len(type.shape) - len(offset)) if isinstance(type, TileType) else ()

@@ -10,14 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from tilekit.ir.core import Block, Function, Op, Value, leaves, map_operand
+from tilekit.ir.regions import Region, items, region_of
 from tilekit.ir.types import ScalarType, TileType
 from tilekit.passes.lane_group import (
     Known,
     LaneGroup,
     apply_lower,
     computed_again,
+    in_lane,
     number_in_lanes,
-    rewrite_block,
     used_values,
 )
 from tilekit.passes.uniformity import Uniformity, is_cooperative, is_update, writes_tile
@@ -31,7 +32,7 @@ def form_lanes(fn: Function, lanes: int | None, ragged: bool = False, whole: int
         whole: Leading coordinates of a point that all lanes of a block share.
     """
     if lanes is None:
-        return fn.with_body(rewrite_block(fn.body, {}, None, 1))
+        return fn.with_body(in_lane({}, None, 1).block(fn.body))
     former = _Former(Uniformity(fn, whole), lanes, ragged)
     return fn.with_body(_Block(former, Known(), fn.body).run())
 
@@ -155,8 +156,7 @@ class _Block:
         elif op.builtin.carries:
             self._region(op)
         else:
-            blocks = tuple(rewrite_block(block, self.known.renamed, None, 1) for block in op.blocks)
-            self.out.append(op.with_(operands=operands, blocks=blocks))
+            self.out.append(in_lane(self.known.renamed, None, 1).rebuilt(op, operands=operands))
 
     def _may_pass(self, op: Op) -> bool:
         """Whether an op may run before the open group."""
@@ -170,19 +170,15 @@ class _Block:
         return self.known.renamed.get(item, item)
 
     def _region(self, op: Op) -> None:
-        count = len(op.results)
+        region = region_of(op)
         slotted = frozenset(j for j, result in enumerate(op.results) if self.former.varies(result))
         for j in slotted:
             number_in_lanes(op.results[j], op)
-        operands = {
-            name: map_operand(operand, self._renamed) for name, operand in op.operands.items() if name != "init"
-        }
-        init = op.operands.get("init")
-        if isinstance(init, tuple):
-            operands["init"] = tuple(
-                self._slot(item) if j in slotted else self._renamed(item) for j, item in enumerate(init)
-            )
-        blocks = tuple(self._inner(block, count, slotted) for block in op.blocks)
+        operands = {name: map_operand(o, self._renamed) for name, o in op.operands.items() if name != region.init}
+        if region.init:
+            inits = enumerate(items(op.operands[region.init]))
+            operands[region.init] = tuple(self._slot(i) if j in slotted else self._renamed(i) for j, i in inits)
+        blocks = tuple(self._inner(region, block, slotted) for block in op.blocks)
         results = tuple(self._held(r) if j in slotted else r for j, r in enumerate(op.results))
         self.known.slots.update((op.results[j], results[j]) for j in slotted)
         self.out.append(op.with_(operands=operands, blocks=blocks, results=results))
@@ -191,12 +187,11 @@ class _Block:
         assert isinstance(value.type, ScalarType)
         return Value(TileType(value.type.dtype, (self.former.lanes,)), value.hint)
 
-    def _inner(self, block: Block, count: int, slotted: frozenset[int]) -> Block:
+    def _inner(self, region: Region, block: Block, slotted: frozenset[int]) -> Block:
         known = self.known.copy()
         params = list(block.params)
-        lead = len(params) - count if params else 0
-        for j in slotted if params else ():
-            params[lead + j] = known.slots[block.params[lead + j]] = self._held(block.params[lead + j])
-        extra = len(block.results) - count
-        yields = frozenset(extra + j for j in slotted)
+        for j in slotted if region.init else ():
+            param = region.params(block)[j]
+            params[region.leading + j] = known.slots[param] = self._held(param)
+        yields = frozenset(region.decides + j for j in slotted)
         return _Block(self.former, known, block).run(yields, tuple(params))

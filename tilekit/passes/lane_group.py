@@ -12,6 +12,8 @@ from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.context import Builder, using
 from tilekit.ir.core import Block, Const, Op, Value, make_op, map_operand
 from tilekit.ir.handles import Scalar, Tile
+from tilekit.ir.regions import captured
+from tilekit.ir.rewrite import Rewriter
 from tilekit.ir.types import ArrayType, ScalarType, TileType, int32
 from tilekit.passes.uniformity import updated_base, updated_operand, writes_tile
 
@@ -21,8 +23,7 @@ INDEX = ScalarType(int32)
 def used_values(op: Op) -> Iterator[Value]:
     """The values from outside that an op, or one inside it, reads."""
     yield from op.inputs()
-    for block in op.blocks:
-        yield from block.free
+    yield from captured(op)
 
 
 def apply_lower(op: Op, operands: Mapping[str, Any], lane: Any, lanes: int) -> tuple[list[Op], Any]:
@@ -38,18 +39,17 @@ def apply_lower(op: Op, operands: Mapping[str, Any], lane: Any, lanes: int) -> t
     return builder.ops, datum
 
 
-def rewrite(op: Op, swap: dict[Value, Any], lane: Any, lanes: int) -> list[Op]:
-    """An op with its operands swapped; what depends on the lane becomes what it means in that lane."""
-    operands = {name: map_operand(o, lambda item: swap.get(item, item)) for name, o in op.operands.items()}
-    if op.builtin.lane and op.builtin.has("lower"):
-        ops, swap[op.results[0]] = apply_lower(op, operands, lane, lanes)
+def in_lane(known: dict[Value, Any], lane: Any, lanes: int) -> Rewriter:
+    """Rebuilds ops so that what depends on the lane becomes what it means in that lane."""
+
+    def lowered(op: Op, rewriter: Rewriter) -> list[Op] | None:
+        if not (op.builtin.lane and op.builtin.has("lower")):
+            return None
+        operands = {name: rewriter.operand(operand) for name, operand in op.operands.items()}
+        ops, rewriter.known[op.results[0]] = apply_lower(op, operands, lane, lanes)
         return ops
-    return [op.with_(operands=operands, blocks=tuple(rewrite_block(block, swap, lane, lanes) for block in op.blocks))]
 
-
-def rewrite_block(block: Block, swap: dict[Value, Any], lane: Any, lanes: int) -> Block:
-    ops = tuple(new for op in block.ops for new in rewrite(op, swap, lane, lanes))
-    return Block(block.params, ops, tuple(swap.get(item, item) for item in block.results))  # type: ignore[arg-type]
+    return Rewriter(known, lowered)
 
 
 @dataclass
@@ -79,7 +79,8 @@ class LaneGroup:
         self.before: list[Op] = []
         self.after: list[Op] = []
         self.body: list[Op] = []
-        self.swap: dict[Value, Any] = {}
+        self.rewriter = in_lane({}, Scalar(self.lane), lanes)
+        self.swap = self.rewriter.known
         self.carried: list[tuple[Any, Value, Any, Value]] = []
         """Start, parameter, yield and result of each value that the loop carries."""
 
@@ -91,9 +92,9 @@ class LaneGroup:
                 if value not in made:
                     self._provide(value)
         for op in ops:
-            self.body += rewrite(
-                op, self._updating(op) if writes_tile(op) else self.swap, Scalar(self.lane), self.lanes
-            )
+            updates = writes_tile(op)
+            rewriter = in_lane(self._updating(op), Scalar(self.lane), self.lanes) if updates else self.rewriter
+            self.body += rewriter.op(op)
         for op in ops:
             for result in op.results:
                 if not isinstance(result.type, TileType) and escapes(result) and result not in self.known.again:
@@ -128,7 +129,7 @@ class LaneGroup:
     def _compute(self, op: Op) -> None:
         for value in used_values(op):
             self._provide(value)
-        for new in rewrite(op, self.swap, Scalar(self.lane), self.lanes):
+        for new in self.rewriter.op(op):
             fresh = tuple(Value(result.type, result.hint) for result in new.results)
             if new.results == op.results:
                 self.swap.update(zip(op.results, fresh, strict=True))

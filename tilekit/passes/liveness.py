@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from tilekit.ir.core import Block, Function, Op, Value, leaves, walk
+from tilekit.ir.regions import captured, repeats
 from tilekit.ir.types import TileType
 
 
@@ -55,8 +56,8 @@ class Liveness:
         alive.difference_update(results)
         inside: set[Value] = set()
         if op.blocks:
-            inside = {value for block in op.blocks for value in self.tiles(block.free)}
-            again = alive | inside if any(block.params for block in op.blocks) or len(op.blocks) == 1 else set(alive)
+            inside = set(self.tiles(captured(op)))
+            again = alive | inside if repeats(op) else alive
             entered = [self._block(block, set(again)) for block in op.blocks]
             alive.update(inside, *entered)
         if not op.builtin.carries:  # what its blocks read is read while the result is being written

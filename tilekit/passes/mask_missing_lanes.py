@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from tilekit.builtins.missing_lanes import clip_missing, fill_missing, present_lanes
 from tilekit.errors import KernelValueError
-from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, make_op, map_operand
+from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, make_op
 from tilekit.ir.missing import Role, neutral_of, role_of
+from tilekit.ir.regions import carried
+from tilekit.ir.rewrite import Rewriter
 from tilekit.ir.types import ScalarType, TileType, int32
-from tilekit.passes.uniformity import carried_pairs, written
+from tilekit.passes.uniformity import written
 
 
 def mask_missing_lanes(fn: Function, lanes: int) -> Function:
@@ -20,7 +21,8 @@ def mask_missing_lanes(fn: Function, lanes: int) -> Function:
         KernelValueError: it does something with one element a lane that has no meaning without some of them.
     """
     partial = _partial_tiles(fn)
-    return fn.with_body(_masked(fn.body, partial, lanes, {})) if partial else fn
+    rewriter = Rewriter(change=lambda op, rewriter: _masked(op, rewriter, partial, lanes))
+    return fn.with_body(rewriter.block(fn.body)) if partial else fn
 
 
 def _partial_tiles(fn: Function) -> set[Value]:
@@ -36,9 +38,9 @@ def _partial_tiles(fn: Function) -> set[Value]:
 def _mark(block: Block, found: set[Value]) -> None:
     for op in block.ops:
         if op.builtin.carries:
-            for result, bound in carried_pairs(op):
-                if any(value in found for value in bound if isinstance(value, Value)):
-                    found.update((result, *(value for value in bound if _is_param(value, op))))
+            for each in carried(op):
+                if not found.isdisjoint(each.sources):
+                    found.update(each.names)
             for inner in op.blocks:
                 _mark(inner, found)
             continue
@@ -48,31 +50,20 @@ def _mark(block: Block, found: set[Value]) -> None:
             found.update(result for result in op.results if isinstance(result.type, TileType))
 
 
-def _is_param(value: Any, op: Op) -> bool:
-    return any(value in block.params for block in op.blocks)
-
-
-def _masked(block: Block, partial: set[Value], lanes: int, swap: dict[Value, Any]) -> Block:
+def _masked(op: Op, rewriter: Rewriter, partial: set[Value], lanes: int) -> list[Op] | None:
+    """What stands for an op where lanes are missing."""
+    if op.builtin.carries:
+        return None
+    op = rewriter.rebuilt(op)
+    _check(op, partial, lanes)
     ops: list[Op] = []
-
-    def swapped(item: Any) -> Any:
-        return swap.get(item, item)
-
-    for op in block.ops:
-        operands = {name: map_operand(operand, swapped) for name, operand in op.operands.items()}
-        if op.builtin.carries:
-            op = op.with_(operands=operands, blocks=tuple(_masked(b, partial, lanes, swap) for b in op.blocks))
-        else:
-            op = op.with_(operands=operands)
-            _check(op, partial, lanes)
-            op = _without_missing(op, partial, lanes, ops.append)
-        ops.append(op)
-        if role_of(op.builtin) is Role.GATHERS:
-            (made,) = op.results
-            ops.append(_fill(made, None, lanes, op))
-            (swap[made],) = ops[-1].results
-            partial.update(ops[-1].results)
-    return Block(block.params, tuple(ops), tuple(map(swapped, block.results)))
+    ops.append(_without_missing(op, partial, lanes, ops.append))
+    if role_of(op.builtin) is Role.GATHERS:
+        (made,) = op.results
+        ops.append(_fill(made, None, lanes, op))
+        (rewriter.known[made],) = ops[-1].results
+        partial.update(ops[-1].results)
+    return ops
 
 
 def _check(op: Op, partial: set[Value], lanes: int) -> None:

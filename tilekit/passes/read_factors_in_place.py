@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tilekit.ir.builtin import REGISTRY
-from tilekit.ir.core import Block, Const, Function, Op
+from tilekit.ir.core import Const, Function, Op
+from tilekit.ir.rewrite import replace_ops
 from tilekit.passes.find_gemm_loops import GemmLoop, Load, find_gemm_loops, uses
 
 
 def read_factors_in_place(fn: Function) -> Function:
     """The function in which loads of factors are ops that need not copy, for targets whose products read memory."""
     replaced = {
-        load.op: _factor(loop, load)
+        load.op: (_factor(loop, load),)
         for loop in find_gemm_loops(fn)
         for product in loop.products
         for load in (product.a, product.b)
         if _only_multiplied(loop, load)
     }
-    return fn.with_body(_with_ops(fn.body, replaced)) if replaced else fn
+    return fn.with_body(replace_ops(fn.body, replaced)) if replaced else fn
 
 
 def _only_multiplied(loop: GemmLoop, load: Load) -> bool:
@@ -37,8 +36,3 @@ def _factor(loop: GemmLoop, load: Load) -> Op:
     shape = load.op.attrs["shape"]
     attrs = {"shape": shape, "step": tuple(by if axis == load.k_axis else 0 for axis in range(len(shape)))}
     return load.op.with_(builtin=replacement, operands=operands, attrs=attrs)
-
-
-def _with_ops(block: Block, replaced: Mapping[Op, Op]) -> Block:
-    ops = (replaced.get(op) or op.with_(blocks=tuple(_with_ops(b, replaced) for b in op.blocks)) for op in block.ops)
-    return Block(block.params, tuple(ops), block.results)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tilekit.errors import KernelValueError
 from tilekit.ir.core import Block, Function, Op, Value, leaves, walk
+from tilekit.ir.regions import carried, counted, decides, repeats
 from tilekit.ir.types import TileType
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.liveness import Liveness
@@ -40,17 +41,6 @@ def is_update(op: Op) -> bool:
 
 def writes_tile(op: Op) -> bool:
     return not op.builtin.view and any(isinstance(result.type, TileType) for result in op.results)
-
-
-def carried_pairs(op: Op) -> Iterator[tuple[Value, list[Any]]]:
-    """Each result of a region op, with what is bound to it: yields, and in loops the start and the parameter."""
-    count = len(op.results)
-    init = op.operands.get("init", ())
-    for j, result in enumerate(op.results):
-        found = [block.results[len(block.results) - count + j] for block in op.blocks]
-        if isinstance(init, tuple) and init:
-            found += [init[j], *(block.params[len(block.params) - count + j] for block in op.blocks)]
-        yield result, found
 
 
 class Uniformity:
@@ -93,18 +83,13 @@ class Uniformity:
         return own.lane and not (own.has("shared") and own.apply("shared", {}, op.attrs, whole=self.whole))
 
     def _region(self, op: Op) -> None:
-        conditions = [operand for name, operand in op.operands.items() if name != "init"]
-        for block in op.blocks:
-            conditions += block.results[: len(block.results) - len(op.results)]
-        cause = self.of(conditions)
+        cause = self.of(decides(op))
         if cause is not None:
             self.divergent.setdefault(op, cause)
-        for block in op.blocks:
-            self._mark(block.params[: len(block.params) - len(op.results)], cause)
-        for result, bound in carried_pairs(op):
-            if not isinstance(result.type, TileType):
-                params = [value for value in bound if any(value in block.params for block in op.blocks)]
-                self._mark((result, *params), cause or self.of(bound))
+        self._mark(counted(op), cause)
+        for each in carried(op):
+            if not isinstance(each.result.type, TileType):
+                self._mark(each.names, cause or self.of(each.sources[::-1]))
         for block in op.blocks:
             self._block(block)
 
@@ -113,12 +98,10 @@ def updated_base(op: Op, position: int) -> Value | None:
     """The tile from outside a region op that all of its ways to a result update in place, or None."""
     inside = {value for block in op.blocks for value in _defined(block)}
     makers = {result: inner for block in op.blocks for inner in walk(block) for result in inner.results}
-    count = len(op.results)
-    found = {_base_of(block.results[len(block.results) - count + position], inside, makers) for block in op.blocks}
-    init = op.operands.get("init", ())
-    if isinstance(init, tuple) and init:
-        params = {block.params[len(block.params) - count + position] for block in op.blocks}
-        found = {init[position]} if found == params else {None}
+    each = carried(op)[position]
+    found = {_base_of(value, inside, makers) for value in each.yielded}
+    if each.param is not None:
+        return each.init if found == {each.param} else None  # type: ignore[return-value]
     return found.pop() if len(found) == 1 else None
 
 
@@ -173,8 +156,9 @@ def _check_tiles(fn: Function, found: Uniformity) -> None:
             if found.of([base]) is not None or (op in under and base in liveness.interferes[op.results[0]]):
                 raise _own_copy(op)
         elif op.builtin.carries:
-            for result, bound in carried_pairs(op):
-                cause = found.of(bound) if isinstance(result.type, TileType) and result in used else None
+            for each in carried(op):
+                result = each.result
+                cause = found.of(each.sources[::-1]) if isinstance(result.type, TileType) and result in used else None
                 if cause is not None:
                     raise KernelValueError(
                         f"a {result.type} is carried by the {_what(op)}{_line(op)}, but differs between lanes because "
@@ -230,7 +214,7 @@ def written(op: Op) -> str:
 
 
 def _what(op: Op) -> str:
-    return "loop" if any(block.params for block in op.blocks) or len(op.blocks) == 1 else "condition"
+    return "loop" if repeats(op) else "condition"
 
 
 def _under_condition(op: Op, under: Op, cause: Op) -> KernelValueError:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from tilekit.ir.context import building
-from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, substitute, walk
+from tilekit.ir.core import Block, Function, Op, Value, leaves, walk
 from tilekit.ir.program import Program
+from tilekit.ir.rewrite import Rewriter
 from tilekit.ir.types import ArrayType
 from tilekit.passes.activity import written_arrays
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
@@ -51,22 +52,15 @@ def _read_arrays(op: Op) -> tuple[Value, ...]:
 
 def _without(fn: Function, names: Collection[str]) -> Function:
     gone = derived_arrays(fn.body, [value for name, value in fn.params.items() if name in names])
-    zeros: dict[Value, Value | Const] = {}
-    body = substitute(_block(fn.body, gone.__contains__, zeros), zeros)
+
+    def without(op: Op, rewriter: Rewriter) -> list[Op] | None:
+        own = (*written_arrays(op), *_read_arrays(op), *op.results)
+        if gone.isdisjoint(own):
+            return None
+        with building() as builder:
+            rewriter.known.update({result: zero_of(result.type) for result in op.results if result not in gone})
+        return [made.with_(location=op.location) for made in builder.ops]
+
+    body = Rewriter(change=without).block(fn.body)
     params = {name: value for name, value in fn.params.items() if name not in names}
     return eliminate_dead_code(Function(fn.name, params, body, fn.location, fn.options))
-
-
-def _block(block: Block, gone: Callable[[Value], bool], zeros: dict[Value, Value | Const]) -> Block:
-    ops: list[Op] = []
-    for op in block.ops:
-        own = [value for value in (*written_arrays(op), *_read_arrays(op)) if gone(value)]
-        if own or any(map(gone, op.results)):
-            with building() as builder:
-                zeros.update({result: zero_of(result.type) for result in op.results if not gone(result)})
-            ops += [made.with_(location=op.location) for made in builder.ops]
-        elif op.blocks:
-            ops.append(op.with_(blocks=tuple(_block(inner, gone, zeros) for inner in op.blocks)))
-        else:
-            ops.append(op)
-    return Block(block.params, tuple(ops), block.results)
