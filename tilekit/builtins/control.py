@@ -26,12 +26,6 @@ def _yielded(block: Block) -> tuple[Type, ...]:
     return tuple(result.type for result in block.results)
 
 
-def _same(found: tuple[Type, ...], wanted: tuple[Type, ...], what: str) -> None:
-    """A literal may stand where a number of its dtype is meant."""
-    if list(map(str, found)) != list(map(str, wanted)):
-        raise KernelTypeError(f"{what} has types {list(map(str, found))} where {list(map(str, wanted))} are carried")
-
-
 @builtin(region=Region("branch"), by_element=True)
 def if_else(test: Scalar) -> Any:
     """Run the first block where ``test`` is true, else the second; yields what that block yields."""
@@ -42,7 +36,6 @@ def _if_result(test: ScalarType, blocks: tuple[Block, ...]) -> tuple[Type, ...]:
     if test.dtype != bool_:
         raise KernelTypeError(f"a condition must be bool, got {test}")
     then, orelse = map(_yielded, blocks)
-    _same(orelse, then, "the else branch")
     return tuple(b if isinstance(a, ScalarType) and a.weak else a for a, b in zip(then, orelse, strict=True))
 
 
@@ -76,13 +69,15 @@ def for_range(start: Scalar, stop: Scalar, step: Scalar, init: Tiles) -> Any:
 
 
 @for_range.result
-def _for_result(start: ScalarType, init: tuple[Type, ...], blocks: tuple[Block, ...]) -> tuple[Type, ...]:
-    (body,) = blocks
-    carried = tuple(param.type for param in COUNTED.params(body))
-    _same((body.params[0].type,), (start,), "the index")
-    _same(init, carried, "the start of the loop")
-    _same(_yielded(body), carried, "an iteration")
-    return carried
+def _for_result(blocks: tuple[Block, ...]) -> tuple[Type, ...]:
+    return tuple(param.type for param in COUNTED.params(blocks[0]))
+
+
+@for_range.verify
+def _for_verify(start: Any, stop: Any, step: Any, blocks: tuple[Block, ...]) -> None:
+    index = blocks[0].params[0].type
+    if any(str(bound.type) != str(index) for bound in (start, stop, step)):
+        raise KernelTypeError(f"the index is an {index}, but goes from {start.type} to {stop.type} by {step.type}")
 
 
 @for_range.reference
@@ -144,12 +139,10 @@ def while_loop(test: Scalar, init: Tiles) -> Any:
 
 
 @while_loop.result
-def _while_result(test: ScalarType, init: tuple[Type, ...], blocks: tuple[Block, ...]) -> tuple[Type, ...]:
-    (body,) = blocks
-    carried = tuple(param.type for param in TESTED.params(body))
-    _same(init, carried, "the start of the loop")
-    _same(_yielded(body), (test, *carried), "an iteration")
-    return carried
+def _while_result(test: ScalarType, blocks: tuple[Block, ...]) -> tuple[Type, ...]:
+    if test.dtype != bool_:
+        raise KernelTypeError(f"a condition must be bool, got {test}")
+    return tuple(param.type for param in TESTED.params(blocks[0]))
 
 
 @while_loop.reference

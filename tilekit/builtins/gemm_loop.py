@@ -10,11 +10,12 @@ import numpy as np
 from tilekit.builtins.memory import emitted_offset
 from tilekit.codegen.gemm import is_apart
 from tilekit.codegen.gemm_plan import Plan
+from tilekit.errors import KernelTypeError, KernelValueError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.core import Block
 from tilekit.ir.handles import Array, Scalar, Tile
-from tilekit.ir.interpret import runner
-from tilekit.ir.operands import Index, Tiles, known_number
+from tilekit.ir.operands import Index, known_number
+from tilekit.ir.regions import Region
 from tilekit.ir.types import TileType, uint8
 
 
@@ -33,17 +34,14 @@ class Walk:
         return f"axes {self.across} and {self.along}, {self.step} an index"
 
 
-@dataclass(frozen=True, eq=False)
-class Iteration:
-    """What a loop did in an iteration: a block of its index, the accumulator and what else it reads."""
-
-    block: Block
-
-    def __str__(self) -> str:
-        return ", ".join(op.builtin.name for op in self.block.ops)
-
-
-@builtin(cooperative=True, by_element=True, reads=("a", "b"), reuses=("init",), scratch=True)
+@builtin(
+    region=Region("loop", init="init", leading=1, whole=True),
+    cooperative=True,
+    by_element=True,
+    reads=("a", "b"),
+    reuses=("init",),
+    scratch=True,
+)
 def gemm_loop(
     a: Array,
     b: Array,
@@ -54,15 +52,13 @@ def gemm_loop(
     step: Scalar,
     init: Tile,
     alpha: Scalar,
-    captured: Tiles,
     plan: Any,
     walks: Any,
     joined: bool,
-    iteration: Any,
 ) -> Any:
     """The sum of ``alpha * a_tile @ b_tile`` over the indices of a loop, added to ``init``; and its ring's memory.
 
-    The offsets are those of the first iteration; ``iteration`` is what the loop was.
+    The offsets are those of the first iteration; the block says what the loop was.
     """
 
 
@@ -71,14 +67,22 @@ def _result(init: TileType, plan: Plan) -> tuple[TileType, TileType]:
     return init, TileType(uint8, (plan.shared,))
 
 
+@gemm_loop.verify
+def _verify(start: Any, init: Any, plan: Plan, walks: tuple[Walk, Walk], blocks: tuple[Block, ...], types: Any) -> None:
+    if blocks[0].params[0].type != start.type:
+        raise KernelTypeError(f"the index is a {blocks[0].params[0].type}, but starts at a {start.type}")
+    if init.type.shape != (plan.m, plan.n):
+        raise KernelValueError(f"the plan adds up a tile of {plan.m}x{plan.n} elements, not a {init.type}")
+    for name, walk in zip("ab", walks, strict=True):
+        if {walk.across, walk.along} != set(range(types[name].ndim)):
+            raise KernelValueError(f"{name} is a {types[name]}, which has no {walk}")
+
+
 @gemm_loop.reference
-def _reference(
-    start: Any, stop: Any, step: Any, init: Any, captured: Any, iteration: Iteration, machine: Any, types: Any
-) -> tuple[Any, Any]:
-    run = runner(iteration.block, {}, machine)
+def _reference(start: Any, stop: Any, step: Any, init: Any, blocks: Any, types: Any) -> tuple[Any, Any]:
     total = init
     for index in range(int(start), int(stop), int(step)) if step else ():
-        (total,) = run(type(start)(index), total, *captured)
+        (total,) = blocks[0](type(start)(index), total)
     return total, np.zeros(types[1].shape, np.uint8)
 
 

@@ -41,6 +41,13 @@ def _result(args: tuple[Any, ...], blocks: tuple[Block, ...]) -> TileType:
     return TileType(body.results[0].type.dtype, tiles[0].shape)
 
 
+@map_elements.verify
+def _verify(args: tuple[Any, ...], blocks: tuple[Block, ...]) -> None:
+    for param, arg in zip(blocks[0].params, args, strict=True):
+        if param.type.dtype != arg.type.dtype:
+            raise KernelTypeError(f"its function takes elements of {arg.type} as {param.type}")
+
+
 @map_elements.reference
 def _reference(args: tuple[Any, ...], branches: bool, blocks: Any, types: Any) -> Any:
     shape = types[0].shape

@@ -33,6 +33,14 @@ def _result(t: TileType, axis: int | None) -> TileType:
     return reduced(t, axis, False)
 
 
+@reduce_elements.verify
+def _verify(blocks: tuple[Block, ...], types: Any) -> None:
+    wide = accumulator(types["t"].dtype)
+    taken = [value.type.dtype for value in (*blocks[0].params, *blocks[0].results)]
+    if taken != [wide, wide, wide]:
+        raise KernelTypeError(f"its function takes two {wide.name} and gives one, not {', '.join(map(str, taken))}")
+
+
 @reduce_elements.reference
 def _reference(t: Any, count: Any, axis: int | None, branches: bool, blocks: Any, types: Any) -> Any:
     def combine(a: Any, b: Any) -> Any:

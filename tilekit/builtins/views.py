@@ -9,6 +9,7 @@ from tilekit.codegen.checks import require
 from tilekit.codegen.text import signed
 from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError
 from tilekit.ir.builtin import REGISTRY, builtin
+from tilekit.ir.core import Const
 from tilekit.ir.gradients import no_gradient
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.operands import common_dtype
@@ -21,9 +22,9 @@ def numbers(map: ViewMap, offset: Any) -> Any:
     return map.numbers(0 if offset is None else int(offset))
 
 
-def _check_reach(base: TileType, map: ViewMap, name: str) -> None:
+def _check_reach(base: TileType, map: ViewMap, name: str, start: int = 0) -> None:
     if map.size:
-        low, high = map.bounds()
+        low, high = (bound + start for bound in map.bounds())
         if low < 0 or high >= base.size:
             raise KernelValueError(f"{name}: a view {map} reaches outside a {base}")
 
@@ -38,6 +39,13 @@ def _view_result(base: TileType, offset: ScalarType | None, map: ViewMap) -> Til
     if offset is None:
         _check_reach(base, map, "view")
     return TileType(base.dtype, map.shape)
+
+
+@view_of.verify
+def _verify_reach(offset: Any, map: ViewMap, types: Any) -> None:
+    """Also of an offset that has become a constant."""
+    if isinstance(offset, Const):
+        _check_reach(types["base"], map, "view", int(offset.value))
 
 
 @view_of.reference
@@ -94,6 +102,9 @@ def _check_writable(base: TileType, map: ViewMap, known: bool) -> None:
         _check_reach(base, map, "view")
 
 
+view_replace.verify(_verify_reach)
+
+
 @view_replace.reference
 def _replace_reference(base: Any, value: Any, offset: Any, map: ViewMap) -> Any:
     result = base.copy().reshape(-1)
@@ -134,6 +145,9 @@ def _fill_coerce(base: TileType, value: ScalarType) -> dict[str, ScalarType]:
 def _fill_result(base: TileType, offset: ScalarType | None, map: ViewMap) -> TileType:
     _check_writable(base, map, offset is None)
     return base
+
+
+view_fill.verify(_verify_reach)
 
 
 @view_fill.reference
@@ -236,6 +250,7 @@ def element_write(base: Tile, value: Scalar, offset: Scalar | None, map: ViewMap
 
 element_write.coerce(_fill_coerce)
 element_write.result(_fill_result)
+element_write.verify(_verify_reach)
 element_write.reference(_fill_reference)
 element_write.emit(_fill_emit)
 element_write.adjoint(_fill_adjoint)
@@ -256,6 +271,9 @@ def _update_result(base: TileType, value: ScalarType, offset: ScalarType | None,
         raise KernelTypeError(f"{symbol}= is not for an element of a {base}")
     _check_writable(base, map, offset is None)
     return base
+
+
+element_update.verify(_verify_reach)
 
 
 @element_update.reference

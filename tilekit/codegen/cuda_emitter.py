@@ -21,7 +21,7 @@ from tilekit.codegen.text import cpp_type
 from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.affine import affine_of, definitions
 from tilekit.ir.core import Block, Function, Op, Value, walk
-from tilekit.ir.regions import carried_params, counted, region_of, repeats
+from tilekit.ir.regions import carried_params, counted, emitted, emitted_params, region_of, repeats
 from tilekit.ir.types import DType, TileType
 from tilekit.ir.views import ViewMap
 
@@ -97,7 +97,7 @@ class CudaEmitter(Emitter):
     def _access(self, op: Op) -> Access:
         reads: list[Place] = []
         writes: list[Place] = []
-        inner = [op, *(found for block in op.blocks for found in walk(block))]
+        inner = emitted(Block((), (op,)))
         for each in inner:
             own = each.builtin
             reads += [ARRAYS] if own.reads else []
@@ -106,7 +106,7 @@ class CudaEmitter(Emitter):
                 reads += self._memory(each.inputs())
                 reads += [ARRAYS] if not self._deferred.isdisjoint(each.inputs()) else []
                 writes += [] if own.uninitialized and not self.target.checked else self._memory(each.results)
-            writes += self._memory(param for block in each.blocks for param in block.params)
+            writes += self._memory(emitted_params(each))
         return Access(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes)))
 
     def _memory(self, values: Any) -> list[Place]:

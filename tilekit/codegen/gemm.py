@@ -9,7 +9,8 @@ from tilekit.codegen.gemm_product import Factor, Product, Situation
 from tilekit.codegen.gemm_units import Unit, Units
 from tilekit.codegen.target import Target
 from tilekit.errors import Location
-from tilekit.ir.core import Function, Op, walk
+from tilekit.ir.core import Function, Op
+from tilekit.ir.regions import emitted
 from tilekit.ir.types import TileType, Type, bfloat16, float32
 from tilekit.ir.views import ViewMap
 
@@ -38,7 +39,7 @@ def _tile(type: Type) -> TileType:
 
 def units_of(fn: Function) -> Units:
     """What cuBLASDx computes of a function, each once, in order, with the line of its first product."""
-    plans: list[Plan] = [op.attrs["plan"] for op in walk(fn.body) if "plan" in op.attrs]
+    plans: list[Plan] = [op.attrs["plan"] for op in emitted(fn.body) if "plan" in op.attrs]
     found: dict[Unit, Location | None] = {}
     for made in plans:
         if made.unit is not None:
@@ -48,7 +49,7 @@ def units_of(fn: Function) -> Units:
 
 def products_in(fn: Function) -> int:
     """How many products of a function are computed by a plan's code."""
-    return sum("plan" in op.attrs for op in walk(fn.body))
+    return sum("plan" in op.attrs for op in emitted(fn.body))
 
 
 def is_apart(plan: Plan, products: int, adds: bool) -> bool:
@@ -66,7 +67,7 @@ def is_apart(plan: Plan, products: int, adds: bool) -> bool:
 def plans_of(fn: Function, target: Target) -> tuple[Plan, ...]:
     """The plan of each matrix product of a function, in order."""
     found = []
-    for op in walk(fn.body):
+    for op in emitted(fn.body):
         if "plan" in op.attrs:
             found.append(op.attrs["plan"])
         elif op.builtin.contraction:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tilekit.codegen.layout import Layout
 from tilekit.codegen.storage import Buffer, Storage
 from tilekit.errors import Location
-from tilekit.ir.core import Function, Op, Value, walk
+from tilekit.ir.core import Function, Op, Value
+from tilekit.ir.regions import emitted, emitted_params
 from tilekit.ir.types import TileType
 
 
@@ -55,7 +56,7 @@ def placed_tiles(fn: Function, storage: Storage) -> list[Placed]:
 
 def _made(fn: Function) -> Iterator[tuple[Op, Value]]:
     """Tile values with the ops that make them. Regions come last: what they yield, ops inside them have made."""
-    for op in sorted(walk(fn.body), key=lambda op: op.builtin.carries):
-        for value in (*op.results, *(param for block in op.blocks for param in block.params)):
+    for op in sorted(emitted(fn.body), key=lambda op: op.builtin.carries):
+        for value in (*op.results, *emitted_params(op)):
             if isinstance(value.type, TileType):
                 yield op, value

@@ -11,6 +11,7 @@ signature that it needs, and first any of the leading parameters that ``LEADING`
     warns       target -> warning   a category and text where the target does not do what was asked for
     reference   arrays -> array     what the op means, in NumPy; also the interpreter
     neutral     types  -> number    what a reduction passes over, for the elements of missing lanes
+    verify      values -> None      what the verifier checks besides types, such as what its blocks take and yield
     shared      whole  -> bool      whether lanes share it; ``whole`` coordinates are the same for a block
     adjoint     values -> values    gradient of each float operand, built from other builtins
     lower       values -> value     rewrites to more concrete builtins ...
@@ -73,6 +74,7 @@ LEADING: dict[str, tuple[str, ...]] = {
     "warns": ("target",),
     "reference": ("machine", "blocks", "types"),
     "neutral": (),
+    "verify": ("blocks", "types"),
     "shared": ("whole",),
     "adjoint": ("cx", "grad", "grads", "value", "result"),
     "lower": ("target", "lane", "lanes"),
@@ -343,6 +345,7 @@ class Builtin(Properties):
     ignores = _Declares()
     reference = _Declares()
     neutral = _Declares()
+    verify = _Declares()
     shared = _Declares()
     adjoint = _Declares()
     lower = _Declares()

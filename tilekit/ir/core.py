@@ -156,13 +156,13 @@ class Function:
         return Function(self.name, self.params, body, self.location, self.options)
 
 
-def walk(block: Block) -> Iterator[Op]:
-    """Every op of a block and of the blocks inside it, in order."""
+def walk(block: Block, enters: Callable[[Op], bool] = lambda op: True) -> Iterator[Op]:
+    """Every op of a block and of the blocks inside it, in order; those of an op that it ``enters``."""
     around = [iter(block.ops)]  # no recursion: blocks may nest deeper than Python's generators
     while around:
         for op in around[-1]:
             yield op
-            if op.blocks:
+            if op.blocks and enters(op):
                 around += [iter(inner.ops) for inner in reversed(op.blocks)]
                 break
         else:

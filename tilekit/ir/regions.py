@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
-if TYPE_CHECKING:
-    from tilekit.ir.core import Block, Const, Op, Operand, Value
+from tilekit.errors import VerificationError, counted as plural
+from tilekit.ir.core import Block, Const, Op, Operand, Value, walk
+from tilekit.ir.types import bool_
 
 T = TypeVar("T")
 Runs = Literal["loop", "branch", "elements"]
@@ -35,11 +36,14 @@ class Region:
     """Parameters that the op itself counts, such as the index or the lane."""
     decides: int = 0
     """Conditions that the block yields first: whether the loop goes on."""
+    whole: bool = False
+    """The op's own code does all that its block says: ops inside get none, and their tiles lie nowhere. It may have
+    results besides those that the block yields."""
 
     @property
     def carries(self) -> bool:
-        """Whether the results are what the blocks yield, one by one."""
-        return self.runs != "elements"
+        """Whether the results are what the blocks yield, one by one, as code of the blocks leaves them."""
+        return self.runs != "elements" and not self.whole
 
     @property
     def repeats(self) -> bool:
@@ -91,6 +95,16 @@ def region_of(op: Op) -> Region:
     return op.builtin.region
 
 
+def emitted(block: Block) -> Iterator[Op]:
+    """The ops of a block, and of the blocks inside it, that get code and places of their own, in order."""
+    return walk(block, lambda op: not region_of(op).whole)
+
+
+def emitted_params(op: Op) -> tuple[Value, ...]:
+    """The parameters of an op's blocks that get places of their own."""
+    return () if not op.blocks or region_of(op).whole else tuple(p for block in op.blocks for p in block.params)
+
+
 def repeats(op: Op) -> bool:
     """Whether an op owns a block that it may run more than once."""
     return op.builtin.region is not None and op.builtin.region.repeats
@@ -106,7 +120,8 @@ def carried(op: Op) -> tuple[Carried, ...]:
         return tuple(Carried(*each) for each in zip(op.results, yielded, strict=True))
     (body,) = op.blocks
     inits = items(op.operands[region.init])
-    return tuple(Carried(*each) for each in zip(op.results, yielded, inits, region.params(body), strict=True))
+    results = op.results[: len(inits)]
+    return tuple(Carried(*each) for each in zip(results, yielded, inits, region.params(body), strict=True))
 
 
 def carried_params(op: Op) -> tuple[Value, ...]:
@@ -165,8 +180,41 @@ def keep_carried(op: Op, kept: set[int]) -> Op:
 def keep_in_block(region: Region, block: Block, kept: set[int]) -> Block:
     """The block of a loop or branch without the carried values whose numbers are not ``kept``."""
     params = (*block.params[: region.leading], *_kept(region.params(block), kept))
-    return type(block)(params, block.ops, (*block.results[: region.decides], *_kept(region.yields(block), kept)))
+    return Block(params, block.ops, (*block.results[: region.decides], *_kept(region.yields(block), kept)))
 
 
 def _kept(values: tuple[T, ...], kept: set[int]) -> tuple[T, ...]:
     return tuple(value for number, value in enumerate(values) if number in kept)
+
+
+def check_blocks(op: Op) -> None:
+    """Check that an op has the blocks that it declares, and that what belongs together has one type.
+
+    Raises:
+        VerificationError: it has others.
+    """
+    region = op.builtin.region
+    if region is None:
+        _demand(not op.blocks, "owns blocks, but declares no region")
+        return
+    count = len(op.blocks)
+    _demand(count == 1 if region.repeats else count > 0, f"owns {plural(count, 'block')}")
+    args = op.operands[region.args] if region.args else None
+    number = len(items(op.operands[region.init])) if region.init else len(op.results)
+    taken = number if region.init else 0 if args is None else len(args) if isinstance(args, tuple) else None
+    _demand(
+        number == len(op.results) or (region.whole and number < len(op.results)), "has results that no block yields"
+    )
+    for block in op.blocks:
+        given, yielded = region.params(block), region.yields(block)
+        _demand(taken is None or len(given) == taken, f"has a block of {len(given)} parameters, not {taken}")
+        _demand(len(yielded) == number, f"has a block that yields {len(yielded)} values, not {number}")
+    _demand(all(item.type.dtype == bool_ for item in next_conditions(op)), "yields a condition that is no bool")
+    for each in carried(op) if region.runs != "elements" else ():
+        types = {str(value.type) for value in (*each.names, *each.sources)}
+        _demand(len(types) == 1, f"carries one value as {' and '.join(sorted(types))}")
+
+
+def _demand(holds: bool, message: str) -> None:
+    if not holds:
+        raise VerificationError(message)

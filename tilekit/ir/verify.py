@@ -5,12 +5,13 @@ from __future__ import annotations
 from tilekit.errors import TilekitError, VerificationError
 from tilekit.ir.core import Block, Function, Op, Value, leaves
 from tilekit.ir.program import Program
+from tilekit.ir.regions import check_blocks
 from tilekit.ir.sizes import Extent, Scalar, Size
 from tilekit.ir.types import ArrayType, ScalarType
 
 
 def verify(fn: Function) -> None:
-    """Check that values are defined once and before use, and that every type is what its ``result`` rule says.
+    """Check that values are defined once and before use, and that each op is what its own rules say.
 
     Raises:
         VerificationError: the IR is malformed; the message holds the function.
@@ -46,9 +47,15 @@ class _Verifier:
         if missing := [value for value in op.inputs() if value not in visible]:
             raise self.fail(op, f"uses {len(missing)} value(s) that are not defined here")
         try:
+            check_blocks(op)
+        except VerificationError as error:
+            raise self.fail(op, error.message) from error
+        try:
             expected = op.builtin.result_types(op.types(), op.attrs, op.blocks)
+            if op.builtin.has("verify"):
+                op.builtin.apply("verify", op.operands, op.attrs, blocks=op.blocks, types=op.types())
         except TilekitError as error:
-            raise self.fail(op, f"is refused by its own type rule ({error.message})") from error
+            raise self.fail(op, f"is refused by its own rule ({error.message})") from error
         found = tuple(value.type for value in op.results)
         if list(map(str, found)) != list(map(str, expected)):  # a weak number is one of its dtype
             raise self.fail(op, f"yields {', '.join(map(str, expected))}, not {', '.join(map(str, found))}")

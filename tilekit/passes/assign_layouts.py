@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from tilekit.codegen.layout import Blocked, Fragment, Layout
 from tilekit.codegen.target import Target
 from tilekit.ir.core import Function, Op, Value, leaves, walk
-from tilekit.ir.regions import carried
+from tilekit.ir.regions import carried, emitted, emitted_params
 from tilekit.ir.types import ArrayType, TileType
 from tilekit.passes.assign_storage import must_share
 
@@ -21,7 +21,7 @@ def assign_layouts(fn: Function, target: Target) -> Mapping[Value, Layout]:
     """The layout of each tile that lies in registers; all others lie in memory that the block's threads share."""
     if target.is_cpu:
         return {}
-    ops = list(walk(fn.body))
+    ops = list(emitted(fn.body))
     itemsize = _widest(ops)
     fragments = _fragments(ops)
     layouts: dict[Value, Layout | None] = {}
@@ -62,7 +62,7 @@ def _of_lanes(ops: Iterable[Op]) -> Iterator[Value]:
 
 def tiles_of(op: Op) -> Iterator[Value]:
     """The tiles that an op reads or makes, those of its blocks' parameters included."""
-    values = (*op.inputs(), *op.results, *(param for block in op.blocks for param in block.params))
+    values = (*op.inputs(), *op.results, *emitted_params(op))
     yield from (value for value in values if isinstance(value.type, TileType))
 
 
@@ -74,7 +74,7 @@ def _in_memory(op: Op) -> tuple[Value, ...]:
 def exchanged_bytes(fn: Function, layouts: Mapping[Value, Layout]) -> int:
     """Bytes of shared memory at most that warps need to reduce the tiles that they hold as products leave them."""
     sizes = [0]
-    for op in walk(fn.body):
+    for op in emitted(fn.body):
         tile = next(op.inputs()) if op.builtin.along else None
         layout = layouts.get(tile) if tile is not None else None
         if tile is not None and isinstance(layout, Fragment):

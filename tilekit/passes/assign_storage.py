@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from tilekit.codegen.layout import Layout
 from tilekit.codegen.storage import ALIGNMENT, SCRATCH_ALIGNMENT, Buffer, Storage, round_up
-from tilekit.ir.core import Function, Op, Value, leaves, walk
-from tilekit.ir.regions import carried, carried_yields
+from tilekit.ir.core import Function, Op, Value, leaves
+from tilekit.ir.regions import carried, carried_yields, emitted, emitted_params
 from tilekit.ir.types import TileType
 from tilekit.passes.liveness import Liveness
 
@@ -15,7 +15,7 @@ from tilekit.passes.liveness import Liveness
 def assign_storage(fn: Function, layouts: Mapping[Value, Layout] | None = None) -> Storage:
     """Buffers for the tiles of a function: in one arena, or where they have a layout, in registers."""
     found = _assigned(fn, layouts, in_place_first=False)
-    if any(map(_copies(found), walk(fn.body))):  # names that change places: in place, they may need less
+    if any(map(_copies(found), emitted(fn.body))):  # names that change places: in place, they may need less
         other = _assigned(fn, layouts, in_place_first=True)
         found = min(found, other, key=lambda storage: storage.size)
     return found
@@ -35,9 +35,9 @@ def _copies(storage: Storage) -> Callable[[Op], bool]:
 def _assigned(fn: Function, layouts: Mapping[Value, Layout] | None, in_place_first: bool) -> Storage:
     liveness = Liveness(fn)
     classes = _Classes(liveness, layouts or {})
-    ops = list(walk(fn.body))
+    ops = list(emitted(fn.body))
     for op in ops:
-        for value in (*op.results, *(param for block in op.blocks for param in block.params)):
+        for value in (*op.results, *emitted_params(op)):
             if isinstance(value.type, TileType) and not op.builtin.view:
                 classes.add(value)
     for op in ops:

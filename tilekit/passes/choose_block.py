@@ -8,6 +8,7 @@ from tilekit.codegen.gemm_tiles import WARP, round_up
 from tilekit.codegen.layout import Blocked
 from tilekit.codegen.target import Target
 from tilekit.ir.core import Function, walk
+from tilekit.ir.regions import emitted
 from tilekit.passes.assign_layouts import assign_layouts, tiles_of
 from tilekit.passes.choose_gemm import threads_of_products
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
@@ -35,6 +36,6 @@ def _busy(fn: Function, target: Target) -> int:
     blocks that load something."""
     layouts = assign_layouts(fn, target)
     runs = [-(-layout.size // layout.vector) for layout in layouts.values() if isinstance(layout, Blocked)]
-    if not runs or any(tile not in layouts for op in walk(fn.body) for tile in tiles_of(op)):
+    if not runs or any(tile not in layouts for op in emitted(fn.body) for tile in tiles_of(op)):
         return target.threads
     return min(target.threads, round_up(max(runs), WARP))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import gcd
 from typing import Any
 
-from tilekit.builtins.gemm_loop import Iteration, Walk, gemm_loop
+from tilekit.builtins.gemm_loop import Walk, gemm_loop
 from tilekit.builtins.matmul import gemm_tiles
 from tilekit.codegen.architectures import shared_limit
 from tilekit.codegen.gemm import product_of
@@ -204,7 +204,6 @@ def _whole(loop: Op, product: found.Product, made: Plan | None) -> Iterator[Op]:
         yield from copies.ops(_needed(body, _start_of(load)))
         offsets.append(copies.operand(offset))
         arrays.append(copies.look_up(array))
-    iteration, captured = _iteration(loop, product)
     operands = {
         "a": arrays[0],
         "b": arrays[1],
@@ -213,13 +212,12 @@ def _whole(loop: Op, product: found.Product, made: Plan | None) -> Iterator[Op]:
         **{name: loop.operands[name] for name in ("start", "stop", "step")},
         "init": loop.operands["init"][product.carry],  # type: ignore[index]
         "alpha": product.op.operands["alpha"],
-        "captured": captured,
     }
     walks = tuple(Walk(1 - load.k_axis, load.k_axis, load.k_step) for load in (product.a, product.b))
-    attrs = {"plan": made, "walks": walks, "joined": bool(made.product and made.product.joined), "iteration": iteration}
+    attrs = {"plan": made, "walks": walks, "joined": bool(made.product and made.product.joined)}
     scratch = Value(TileType(uint8, (made.shared,)))
     results = (loop.results[product.carry], scratch)
-    yield make_op(gemm_loop, operands, attrs, results, (), product.op.location)
+    yield make_op(gemm_loop, operands, attrs, results, (_iteration(loop, product),), product.op.location)
 
 
 def _start_of(load: found.Load) -> tuple[Value, ...]:
@@ -237,17 +235,12 @@ def _array(load: found.Load) -> Value:
     return array
 
 
-def _iteration(loop: Op, product: found.Product) -> tuple[Iteration, tuple[Value, ...]]:
-    """An iteration as a block of its own, and the values outside the loop that are its last parameters."""
+def _iteration(loop: Op, product: found.Product) -> Block:
+    """An iteration as a block of its own, which adds up the one product."""
     (body,) = loop.blocks
-    own = (*counted(loop), carried_params(loop)[product.carry])
-    needed = _needed(body, product.op.results)
-    inside = {result for op in needed for result in op.results}
-    outer = dict.fromkeys(value for op in needed for value in op.inputs() if value not in inside and value not in own)
-    params = {value: Value(value.type) for value in (*own, *outer)}
-    copies = Rewriter(dict(params), fresh=True)
-    ops = copies.ops(needed)
-    return Iteration(Block(tuple(params.values()), ops, (copies.look_up(product.op.results[0]),))), tuple(outer)
+    copies = Rewriter(fresh=True)
+    params = (*counted(loop), carried_params(loop)[product.carry])
+    return copies.block(Block(params, tuple(_needed(body, product.op.results)), product.op.results))
 
 
 def _needed(body: Block, wanted: Iterable[Value]) -> list[Op]:

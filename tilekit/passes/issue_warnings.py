@@ -8,14 +8,15 @@ from tilekit.builtins.matmul import lost_precision
 from tilekit.codegen.gemm_plan import scalar_warning, waste_warning
 from tilekit.codegen.target import Target
 from tilekit.errors import FallbackWarning, PerformanceWarning, PrecisionWarning
-from tilekit.ir.core import Function, Op, walk
+from tilekit.ir.core import Function, Op
 from tilekit.ir.notices import warn_at
+from tilekit.ir.regions import emitted
 
 
 def issue_warnings(fn: Function, target: Target) -> None:
     """Issue what the ops of a function warn of for a target, once for each line; of slow code, once."""
     told = set()
-    for op in walk(fn.body):
+    for op in emitted(fn.body):
         for category, text in _warnings(op, target):
             place = None if category is PerformanceWarning else op.location
             if (place, category, text) not in told:
