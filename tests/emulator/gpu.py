@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.emulator import compiled, includes_of, on_cpu
-from tests.runtime.cuda.fake_driver import _CONFIG, FakeLibrary, put
+from tests.runtime.cuda.fake_driver import FakeLibrary, Launched, put
 from tilekit.runtime import nvidia
 from tilekit.runtime.cuda import devices, driver, nvrtc, streams
 
@@ -29,6 +29,7 @@ GPU = nvidia.Gpu(0, "emulated GPU", (9, 0), 1 << 33)
 ENTRY = re.compile(r'^extern "C" __global__ .*?(\w+)\(const __grid_constant__ Args args\)$', re.MULTILINE)
 CALL = """extern "C" __global__ void {0}(const Args args);
 extern "C" __attribute__((visibility("default"))) void run_{0}(const void* given) {{ {0}(*(const Args*)given); }}
+extern "C" __attribute__((visibility("default"))) long long size_{0}() {{ return sizeof(Args); }}
 """
 
 
@@ -63,16 +64,23 @@ class EmulatedGpu(FakeLibrary):
     def _cuModuleGetFunction(self, out: int, module: int, name: bytes) -> int:
         library = self.handles[module]
         entry = ctypes.cast(library[f"run_{name.decode()}"], ctypes.c_void_p)
-        return put(ctypes.c_void_p, out, self._kept((library, entry)))
+        return put(ctypes.c_void_p, out, self._kept((library, entry, library[f"size_{name.decode()}"]())))
 
-    def _cuLaunchKernelEx(self, config: int, function: int, parameters: int, extra: int) -> None:
-        numbers = _CONFIG.unpack(ctypes.string_at(config, _CONFIG.size))
-        library, entry = self.handles[function]
-        arguments = ctypes.c_void_p.from_address(parameters)
+    def _argument_bytes_of(self, function: int) -> int:
+        return int(self.handles[function][2])
+
+    def _runs(self, launched: Launched) -> None:
+        library, entry, _ = self.handles[launched.function]
+        arguments = ctypes.create_string_buffer(launched.arguments, len(launched.arguments))
+        blocks, threads = (ctypes.c_longlong(number[0]) for number in (launched.grid, launched.block))
         with self.turn:
             self.calls.clear()  # which else would grow for ever
-            failure = library.emulate(entry, arguments, ctypes.c_longlong(numbers[0]), ctypes.c_longlong(numbers[3]))
+            failure = library.emulate(entry, ctypes.c_void_p(ctypes.addressof(arguments)), blocks, threads)
         assert not failure, failure.decode()
+
+
+emulated: EmulatedGpu | None = None
+"""The driver of this process, where it has one."""
 
 
 def install(order: str) -> None:
@@ -87,7 +95,8 @@ def install(order: str) -> None:
         os.environ["TILEKIT_EMULATOR_REVERSED"] = "1"
     folder = tempfile.TemporaryDirectory(prefix="tilekit-emulated-")
     atexit.register(folder.cleanup)
-    library = EmulatedGpu()
+    global emulated
+    emulated = library = EmulatedGpu()
     found = driver.Driver(library)
     devices.driver = lambda: found
     nvidia.find_driver = lambda: nvidia.Driver((13, 0), (GPU,), "")

@@ -6,6 +6,7 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,8 @@ from tilekit.runtime.cuda import devices, driver, streams
 _CONFIG = struct.Struct("7I4xPPI4x")
 ATTRIBUTES = {75: 9, 76: 0, 97: 227 << 10, 16: 132}
 FUNCTION_ATTRIBUTES = {0: 1024, 1: 0, 3: 0, 4: 32}
+GARBAGE = 0xAB
+"""The bytes of memory that was allocated in the order of a stream, and of what was freed so."""
 
 
 @dataclass
@@ -59,6 +62,8 @@ class FakeLibrary:
     launches: list[Launched] = field(default_factory=list)
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     memory: dict[int, Any] = field(default_factory=dict)
+    graphs: dict[int, list[Callable[[], object]]] = field(default_factory=dict)
+    """What each stream that is being captured was told."""
 
     def __post_init__(self) -> None:
         self._here = threading.local()
@@ -80,14 +85,37 @@ class FakeLibrary:
         self.calls.clear()
         return found
 
+    @contextmanager
+    def capture(self, stream: int) -> Iterator[Callable[[], None]]:
+        """Record what the stream is told inside; what is given runs it, as often as one likes."""
+        nodes = self.graphs[stream] = []
+        self.capturing.add(stream)
+
+        def replay() -> None:
+            for node in nodes:
+                node()
+
+        try:
+            yield replay
+        finally:
+            self.capturing.discard(stream)
+            del self.graphs[stream]
+
+    def _told(self, stream: int, what: Callable[[], object]) -> None:
+        """What a stream is told: run now, or recorded."""
+        if stream in self.graphs:
+            self.graphs[stream].append(what)
+        else:
+            what()
+
     def _stack(self) -> list[int]:
         if not hasattr(self._here, "stack"):
             self._here.stack = []
         return self._here.stack  # type: ignore[no-any-return]
 
     def _allocate(self, address: int, size: int) -> int:
-        memory = ctypes.create_string_buffer(size + 16)
-        place = -ctypes.addressof(memory) % 16 + ctypes.addressof(memory)
+        memory = ctypes.create_string_buffer(size + 256)
+        place = -ctypes.addressof(memory) % 256 + ctypes.addressof(memory)
         self.memory[place] = memory
         return put(ctypes.c_void_p, address, place)
 
@@ -139,6 +167,24 @@ class FakeLibrary:
     def _cuMemFree_v2(self, address: int) -> None:
         self.memory.pop(address)
 
+    def _cuMemAllocAsync(self, out: int, size: int, stream: int) -> int:
+        self._allocate(out, size)
+        place = ctypes.c_void_p.from_address(out).value
+        self._told(stream, lambda: ctypes.memset(place, GARBAGE, size))
+        return 0
+
+    def _cuMemFreeAsync(self, address: int, stream: int) -> int:
+        memory = self.memory.get(address)
+        if memory is None:
+            return 1
+        if stream not in self.graphs:  # else the graph keeps it
+            self.memory.pop(address)
+        self._told(stream, lambda: ctypes.memset(memory, GARBAGE, ctypes.sizeof(memory)))
+        return 0
+
+    def _cuMemsetD8Async(self, address: int, value: int, size: int, stream: int) -> None:
+        self._told(stream, lambda: ctypes.memset(address, value, size))
+
     def _cuMemcpyHtoD_v2(self, to: int, source: int, size: int) -> None:
         ctypes.memmove(to, source, size)
 
@@ -161,10 +207,17 @@ class FakeLibrary:
 
     def _cuLaunchKernelEx(self, config: int, function: int, parameters: int, extra: int) -> None:
         numbers = _CONFIG.unpack(ctypes.string_at(config, _CONFIG.size))
-        arguments = ctypes.string_at(ctypes.c_void_p.from_address(parameters).value or 0, self.argument_bytes)
+        size = self._argument_bytes_of(function)
+        arguments = ctypes.string_at(ctypes.c_void_p.from_address(parameters).value or 0, size)
         context = self._stack()[-1] if self._stack() else 0
         grid, block = numbers[:3], numbers[3:6]
         launched = Launched(grid, block, numbers[6], numbers[7], function, context, arguments)
+        self._told(launched.stream, lambda: self._runs(launched))
+
+    def _argument_bytes_of(self, function: int) -> int:
+        return self.argument_bytes
+
+    def _runs(self, launched: Launched) -> None:
         self.launches.append(launched)
         self.on_launch(launched)
 
