@@ -13,12 +13,15 @@ import numpy as np
 import pytest
 
 from tests.split_sum import FORM, TILE, check, grid_of, made_for, numbers, split_sum, values_of
-from tilekit.errors import KernelAssertionError, KernelValueError, VerificationError
+from tilekit.config import config
+from tilekit.errors import CompileError, KernelAssertionError, KernelValueError, VerificationError
 from tilekit.ir.program import Program
-from tilekit.ir.sizes import Difference, Dim, Extent, FloorDiv, Scalar
+from tilekit.ir.sizes import CeilDiv, Difference, Dim, Extent, FloorDiv, Product, Scalar
 from tilekit.ir.types import int32
 from tilekit.runtime.cpu import CpuKernel
+from tilekit.runtime.explain import explanation
 from tilekit.runtime.interpreter import array_at
+from tilekit.runtime.program import compile_program
 from tilekit.runtime.reference import run_reference
 from tilekit.runtime.specialise import program_for
 from tilekit.runtime.warm import Like
@@ -151,3 +154,28 @@ def test_another_process_finds_every_launch_in_the_cache() -> None:
     made_for([], "cpu")
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_what_is_compiled_tells_of_every_launch(device: str) -> None:
+    with config.scoped(gemm="scalar"):
+        compiled = compile_program(split_sum(), FORM, device, "90", grid=(3, 2))
+    assert repr(compiled).startswith("<tilekit program split_sum, tk.launch_tiled, compiled for ")
+    splits = CeilDiv(Extent("a", 1), Scalar("chunk"))
+    assert [part.blocks for part in compiled.parts] == [Product(Product(Dim(0), Dim(1)), splits), 6]
+    assert [plan.backend for plan in compiled.plans] == ["scalar"]
+    for text in (compiled.ir, compiled.source, *compiled.stages.values()):
+        assert "sum_parts" in text and "add_parts" in text
+    assert compiled.arena_bytes == max(part.arena_bytes for part in compiled.parts) > 0
+    with pytest.raises(CompileError) as caught:
+        _ = compiled.folder
+    assert str(caught.value) == (
+        "program 'split_sum' has 2 launches (sum_parts, add_parts), each with a folder of its own; ask its parts"
+    )
+    lines, threads = explanation(compiled).splitlines(), "1 thread" if device == "cpu" else "64 threads"
+    assert lines[2:5] == [
+        "  seen: scratch array2d<i32> of (dim[0], dim[1]), zeroed",
+        "  launch sum_parts over (dim[0], dim[1], ceil(a.shape[1] / chunk))",
+        f"    blocks: dim[0] * dim[1] * ceil(a.shape[1] / chunk); {threads} each",
+    ]
+    assert "  launch add_parts" in lines

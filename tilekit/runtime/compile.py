@@ -15,7 +15,7 @@ from tilekit.runtime.parallel import in_parallel
 from tilekit.runtime.spec import class_of, state
 
 if TYPE_CHECKING:
-    from tilekit.runtime.program import Compiled
+    from tilekit.runtime.compiled import Compiled
 
 __all__ = ["compile"]
 

@@ -11,7 +11,8 @@ from tilekit.errors import MissingPackageError
 
 if TYPE_CHECKING:
     from tilekit.codegen.placed import Placed
-    from tilekit.runtime.program import Compiled
+    from tilekit.runtime.compiled import Compiled
+    from tilekit.runtime.compiled_part import CompiledPart
 
 __all__ = ["explain"]
 
@@ -54,20 +55,29 @@ def explain(kernel: Any, *args: Any, **options: Any) -> None:
 
 
 def explanation(compiled: Compiled) -> str:
-    """What :func:`explain` prints."""
-    code = compiled.kernel.function.__code__
+    """What :func:`explain` prints; of a program of several launches its scratch, and all of that for each launch."""
     form = "launch_tiled" if compiled.form.tiled else "launch"
     where = "the CPU" if compiled.device == "cpu" else f"sm_{compiled.arch}"
-    lines = [f"kernel {compiled.kernel.key} ({code.co_filename}:{code.co_firstlineno}), {form}, compiled for {where}"]
-    lines += [f"  blocks: {compiled.blocks}; {_count(compiled.threads, 'thread')} each"]
-    products = [f"    {_line(plan.location)}: {plan}" for plan in compiled.plans]
-    lines += ["  products:", *products] if products else ["  products: none"]
-    lines += ["  tiles:", *_tiles(compiled)] if compiled.tiles else ["  tiles: none"]
-    on_cpu = compiled.device == "cpu"
-    lines += [f"  memory of a block: {compiled.arena_bytes} bytes"] if on_cpu else _resources(compiled)
+    lines = [f"{compiled.title}, {form}, compiled for {where}"]
+    lines += [f"  {name}: {scratch}" for name, scratch in compiled.program.scratch.items()]
+    for part in compiled.parts:
+        if len(compiled.parts) == 1:
+            lines += _of_launch(part)
+        else:
+            lines += [f"  {part.launch}", *(f"  {line}" for line in _of_launch(part))]
     if compiled.assumptions:
         lines += ["  assumed of the arrays:", *(f"    {text}" for text in compiled.assumptions)]
     return "\n".join(lines)
+
+
+def _of_launch(part: CompiledPart) -> list[str]:
+    lines = [f"  blocks: {part.blocks}; {_count(part.target.threads, 'thread')} each"]
+    products = [f"    {_line(plan.location)}: {plan}" for plan in part.plans]
+    lines += ["  products:", *products] if products else ["  products: none"]
+    lines += ["  tiles:", *_tiles(part)] if part.tiles else ["  tiles: none"]
+    on_cpu = part.target.is_cpu
+    lines += [f"  memory of a block: {part.arena_bytes} bytes"] if on_cpu else _resources(part)
+    return lines
 
 
 def _line(location: Any) -> str:
@@ -78,29 +88,29 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
-def _tiles(compiled: Compiled) -> list[str]:
-    rows = [(f"{place.size}", str(place.type), _place(place, compiled), place.lines) for place in compiled.tiles]
+def _tiles(part: CompiledPart) -> list[str]:
+    rows = [(f"{place.size}", str(place.type), _place(place, part), place.lines) for place in part.tiles]
     size, type, where = (max(len(row[column]) for row in rows) for column in range(3))
     return [f"    {a:>{max(size, 5)}} bytes  {b:<{type}}  {c:<{where}}  {d}" for a, b, c, d in rows]
 
 
-def _place(place: Placed, compiled: Compiled) -> str:
+def _place(place: Placed, part: CompiledPart) -> str:
     if place.layout is not None:
         held = place.layout.registers
         return f"registers, {_count(held, 'element')} a thread" if isinstance(held, int) else "registers, by cuBLASDx"
-    return "memory" if compiled.device == "cpu" else f"shared memory at {place.buffer.offset}"
+    return "memory" if part.target.is_cpu else f"shared memory at {place.buffer.offset}"
 
 
-def _resources(compiled: Compiled) -> list[str]:
-    limit = shared_limit(compiled.arch)
+def _resources(part: CompiledPart) -> list[str]:
+    limit = shared_limit(part.target.arch)
     most = f" of {limit}" if limit is not None else ""
     try:
-        shared, missing = compiled.build().shared_bytes, None
+        shared, missing = part.build().shared_bytes, None
     except MissingPackageError as error:
-        shared, missing = compiled.arena_bytes, error.message
-    lines = [f"  barriers: {compiled.barriers}", f"  shared memory: {shared}{most} bytes"]
+        shared, missing = part.arena_bytes, error.message
+    lines = [f"  barriers: {part.barriers}", f"  shared memory: {shared}{most} bytes"]
     if missing is not None:
         return [*lines, f"  registers: not known: {missing}"]
-    lines.append(f"  registers: {compiled.registers} of {registers_limit()} a thread")
-    lines.append(f"  spills: {compiled.spilled_bytes} bytes; memory of a thread: {compiled.local_bytes} bytes")
+    lines.append(f"  registers: {part.registers} of {registers_limit()} a thread")
+    lines.append(f"  spills: {part.spilled_bytes} bytes; memory of a thread: {part.local_bytes} bytes")
     return lines

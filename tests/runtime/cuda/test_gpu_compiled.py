@@ -28,7 +28,7 @@ def arch() -> str:
 )
 def test_registers_and_memory(kernel: tk.Kernel, tiled: bool) -> None:
     compiled = prepare(kernel, tiled=tiled, arch=arch())
-    found = CudaKernel(compiled.generated, compiled._built[0], compiled.target, device(0))
+    found = CudaKernel(compiled.generated, compiled.parts[0].built[0], compiled.target, device(0))
     assert found.registers == compiled.registers
     assert found.local_bytes == compiled.local_bytes
     assert found._attribute(loaded._STATIC_SHARED) == compiled.resources.shared_bytes

@@ -14,10 +14,11 @@ from tests.codegen.loops import Tile, product
 from tests.native.mma_source import counted, instructions, main_loop, needs_nvdisasm
 from tests.nvrtc import needs_nvrtc
 from tilekit.codegen.gemm_units import Unit
+from tilekit.runtime.compiled import Compiled
 from tilekit.runtime.cuda import build, link, nvrtc
 from tilekit.runtime.mathdx import providers
 from tilekit.runtime.mathdx.units import make_units
-from tilekit.runtime.program import Compiled, compile_kernel
+from tilekit.runtime.program import compile_kernel
 
 needs_mathdx = pytest.mark.skipif(bool(providers.why_missing()), reason=f"needs MathDx: {providers.why_missing()}")
 pytestmark = [needs_nvrtc, needs_nvdisasm, needs_mathdx]

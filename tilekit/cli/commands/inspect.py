@@ -23,10 +23,11 @@ from tilekit.frontend.kernel import Kernel
 from tilekit.ir.annotations import ArrayAnnotation
 from tilekit.ir.parameters import parse_annotation
 from tilekit.ir.types import ArrayType, DType, ScalarType
+from tilekit.runtime.compiled import Compiled
 from tilekit.runtime.cuda.build import CUBIN
 from tilekit.runtime.cuda.disassemble import disassemble
 from tilekit.runtime.explain import explanation
-from tilekit.runtime.program import Compiled, compile_kernel
+from tilekit.runtime.program import compile_kernel
 
 DEFAULT_ARCH = "90"
 """For which GPU code is shown where none is named."""
@@ -90,11 +91,10 @@ def _parts(compiled: Compiled, arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def _summary(compiled: Compiled) -> str:
-    code = compiled.kernel.function.__code__
     form = "launch_tiled" if compiled.form.tiled else "launch"
     where = compiled.device if compiled.device == "cpu" else f"sm_{compiled.arch}, {compiled.threads} threads a block"
     lines = [
-        f"kernel {compiled.kernel.key} ({code.co_filename}:{code.co_firstlineno})",
+        compiled.title,
         f"  {form}, block_dim {compiled.form.block_dim}, device {where}",
         f"  tile storage: {compiled.arena_bytes} bytes a block",
     ]
