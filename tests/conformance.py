@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, ClassVar
@@ -12,6 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.adjoints import Adjoint, AdjointLibrary, Answers, assert_equal_within_rounding, carries_gradient
 from tests.compiled import Library
 from tests.cuda_library import CudaLibrary, arch_of_first_gpu
 from tests.numpy_alone import numpy_alone
@@ -75,6 +77,8 @@ class Case:
     """What the first result is, from the data of the operands, written without tilekit."""
     smooth: bool = True
     """Whether finite differences are meaningful at the data."""
+    loaded: bool = False
+    """Whether floating numbers come from arrays of one element, instead of from the launch."""
 
     def __str__(self) -> str:
         return f"{self.builtin}-{self.id}"
@@ -86,7 +90,11 @@ class Case:
     def data(self) -> dict[str, Any]:
         """The data of the operands, the same at each call."""
         rng = np.random.default_rng(11)
-        return {name: make_data(spec, rng) for name, spec in self.operands.items()}
+        found = {name: make_data(spec, rng) for name, spec in self.operands.items()}
+        return {name: np.array([v]) if self.loads(self.operands[name]) else v for name, v in found.items()}
+
+    def loads(self, spec: Spec) -> bool:
+        return self.loaded and spec.kind == "scalar" and spec.dtype.is_float
 
     def in_float64(self) -> Case:
         def widen(spec: Spec) -> Spec:
@@ -94,7 +102,7 @@ class Case:
 
         changed = {name: float64 for name, v in self.arguments.items() if _is_float_dtype(v)}
         operands = {name: widen(spec) for name, spec in self.operands.items()}
-        return replace(self, operands=operands, arguments={**self.arguments, **changed})
+        return replace(self, operands=operands, arguments={**self.arguments, **changed}, loaded=True)
 
 
 def _is_float_dtype(value: Any) -> bool:
@@ -163,7 +171,7 @@ def _build(key: int) -> Built:
         REGISTRY["tile_store"](Array(params[name], name), kept)
 
     with using(builder):
-        given = {name: _handle(name, spec, params) for name, spec in case.operands.items()}
+        given = {name: _handle(name, spec, params, case.loads(spec)) for name, spec in case.operands.items()}
         run = resolve_call(case.call) if case.call is not None else case.declared
         found = run(**given, **case.arguments)
         for handle in found if isinstance(found, tuple) else (found,):
@@ -184,7 +192,9 @@ def build(case: Case) -> Built:
     return _build(id(case))
 
 
-def _handle(name: str, spec: Spec, params: dict[str, Value]) -> Any:
+def _handle(name: str, spec: Spec, params: dict[str, Value], loaded: bool) -> Any:
+    if loaded:
+        return _handle(name, array(spec.dtype, 1), params, False)[0]
     if spec.kind == "scalar":
         params[name] = Value(ScalarType(spec.dtype), name)
         return Scalar(params[name])
@@ -236,6 +246,49 @@ def gpu_library_of(module: str) -> tuple[CudaLibrary, dict[int, int]]:
 
 def target_ops(case: Case) -> list[Op]:
     return [op for op in walk(build(case).function.body) if op.builtin.name == case.builtin]
+
+
+_wide: dict[int, Case] = {}
+_adjoints: dict[int, Adjoint | None] = {}
+
+
+def for_gradients(case: Case) -> Case:
+    """The case in float64, its numbers loaded from arrays, so that they have gradients too."""
+    return _wide.setdefault(id(case), case.in_float64())
+
+
+def adjoint_of(case: Case) -> Adjoint | None:
+    """The adjoint of a case at whose data it is smooth, if it has float results."""
+    if id(case) not in _adjoints:
+        wide = for_gradients(case)
+        built = build(wide)
+        seeds = [name for name, type in built.results.items() if type.dtype.is_float]
+        seeds += [n for n in case.outputs if wide.operands[n].kind == "array" and wide.operands[n].dtype.is_float]
+        refused = case.declared.no_adjoint is not None and carries_gradient(target_ops(wide))
+        data = {**wide.data(), **built.arrays()}
+        _adjoints[id(case)] = Adjoint(built.function, data, seeds) if seeds and case.smooth and not refused else None
+    return _adjoints[id(case)]
+
+
+def interpreted_adjoint(adjoint: Adjoint) -> dict[str, Any]:
+    arguments = adjoint.arguments()
+    for function in adjoint.functions:
+        interpret(function, arguments)
+    return adjoint.gradients(arguments)
+
+
+def _adjoints_of(module: str) -> list[Adjoint]:
+    return [adjoint for case in cases_of(module) if (adjoint := adjoint_of(case)) is not None]
+
+
+@cache
+def adjoints_of(module: str) -> AdjointLibrary:
+    return AdjointLibrary(_adjoints_of(module))
+
+
+@cache
+def gpu_adjoints_of(module: str) -> AdjointLibrary:
+    return AdjointLibrary(_adjoints_of(module), lambda functions: CudaLibrary(functions, arch_of_first_gpu()))
 
 
 def check_run(case: Case, run: Callable[[dict[str, Any]], None]) -> None:
@@ -312,19 +365,31 @@ class Conformance:
 
     def test_adjoint_agrees_with_finite_differences(self, case: Case) -> None:
         """Every float operand is perturbed; a builtin without an adjoint must refuse, not answer zero."""
-        wide = case.in_float64()
-        function = build(wide).function
-        given = [value.type for op in target_ops(wide) for value in op.inputs()]
-        results = [value.type for op in target_ops(wide) for value in op.results]
-        flows = any(t.dtype.is_float for t in given) and any(t.dtype.is_float for t in results)
-        if flows and not case.declared.has("adjoint"):
+        wide = for_gradients(case)
+        if carries_gradient(target_ops(wide)) and not case.declared.has("adjoint"):
+            assert case.declared.no_adjoint, "neither an adjoint rule nor a reason for having none"
             with pytest.raises(KernelNotImplementedError, match="cannot differentiate"):
-                differentiate(function)
-            return
-        seeds = [name for name, type in build(wide).results.items() if type.dtype.is_float]
-        seeds += [name for name in case.outputs if wide.operands[name].kind == "array"]
-        if seeds and case.smooth:
-            compare_with_differences(function, {**wide.data(), **build(wide).arrays()}, tuple(seeds))
+                differentiate(build(wide).function)
+        elif (adjoint := adjoint_of(case)) is not None:
+            compare_with_differences(adjoint.function, adjoint.data, tuple(adjoint.seeds))
+
+    def test_the_adjoint_answers_for_every_operand(self, case: Case) -> None:
+        if case.declared.has("adjoint"):
+            with Answers(case.declared) as answers, suppress(KernelNotImplementedError):
+                differentiate(build(for_gradients(case)).function)
+            assert not list(answers.missing())
+
+    def test_compiled_adjoint_agrees_with_reference(self, case: Case) -> None:
+        if (adjoint := adjoint_of(case)) is not None:
+            found = adjoints_of(type(self).__module__).run(adjoint)
+            assert_equal_within_rounding(found, interpreted_adjoint(adjoint))
+
+    @pytest.mark.gpu
+    @pytest.mark.skipif(not GPUS, reason="needs a CUDA device")
+    def test_gpu_adjoint_agrees_with_reference(self, case: Case) -> None:
+        if (adjoint := adjoint_of(case)) is not None:
+            found = gpu_adjoints_of(type(self).__module__).run(adjoint)
+            assert_equal_within_rounding(found, interpreted_adjoint(adjoint))
 
     def test_ir_and_code(self, family: Case, golden: Callable[[str, str], None]) -> None:
         """The first case of each builtin after the passes, and what is compiled of it; without lines of test files."""

@@ -1,9 +1,14 @@
 """Gradients through views, elements and sums, against central differences."""
 
+from typing import Any
+
 import numpy as np
+import pytest
 
 import tilekit as tk
-from tests.passes.finite_differences import check_gradient
+from tests.passes.finite_differences import check_gradient, traced
+from tilekit.errors import KernelNotImplementedError
+from tilekit.passes.differentiate import differentiate
 
 rng = np.random.default_rng(9)
 
@@ -28,3 +33,61 @@ def test_gradients_through_views_elements_broadcasts_and_sums():
     for i in (0, 3):
         arguments = {"a": rng.standard_normal((4, 6)), "b": rng.standard_normal(6), "i": i, "out": np.zeros((6, 6))}
         check_gradient(through, arguments, ("out",))
+
+
+@tk.kernel
+def elements(
+    a: tk.array2d[tk.float64], b: tk.array1d[tk.float64], out: tk.array2d[tk.float64], total: tk.array1d[tk.float64]
+):
+    i = tk.tid()
+    x = a[i, 1] * b[i]
+    row = a[i]
+    out[i, 0] = x * row[0]
+    written = out[i]
+    written[1] = b[0] * x
+    out[i, 2] = x
+    if x > 0.0:
+        out[i, 2] = x * x
+    tk.atomic_add(total, 0, x * b[i])
+    total[1] -= b[i] * b[i]
+
+
+def test_gradients_through_elements_of_arrays() -> None:
+    """Also of parts of arrays, where an element is stored twice, and where every block adds to one."""
+    a, b = rng.standard_normal((5, 2)), rng.standard_normal(5)
+    check_gradient(elements, {"a": a, "b": b, "out": np.zeros((5, 3)), "total": np.zeros(2)}, ("out", "total"), (5,))
+
+
+@tk.kernel
+def greatest(a: tk.array1d[float], total: tk.array1d[float]):
+    tk.atomic_max(total, 0, a[tk.tid()])
+
+
+@tk.kernel
+def numbered(a: tk.array1d[float], total: tk.array1d[float], out: tk.array1d[float]):
+    i = tk.tid()
+    out[i] = tk.atomic_add(total, 0, a[i]) * 2.0
+
+
+@tk.kernel
+def replaced(a: tk.array1d[float], total: tk.array1d[float]):
+    tk.atomic_cas(total, 0, 0.0, a[tk.tid()])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (
+            greatest,
+            "atomic_update: which number tk.atomic_max leaves depends on the order in which lanes and blocks run",
+        ),
+        (numbered, "atomic_update: what it returns depends on the order in which lanes and blocks run"),
+        (replaced, "atomic_compare: what it finds and writes depends on the order in which lanes and blocks run"),
+    ],
+)
+def test_atomics_whose_gradient_depends_on_an_order_are_refused(kernel: Any, message: str) -> None:
+    arguments = {name: np.zeros(4, np.float32) for name in kernel.parameters}
+    with pytest.raises(KernelNotImplementedError) as caught:
+        differentiate(traced(kernel, arguments))
+    assert caught.value.message == f"cannot differentiate through {message}"
+    assert "tk.atomic_" in caught.value.location.source_line()

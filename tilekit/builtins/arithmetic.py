@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.builtins.slopes import over, times
 from tilekit.errors import KernelTypeError
-from tilekit.ir.builtin import Builtin, builtin
+from tilekit.ir.builtin import REGISTRY, Builtin, builtin
 from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.interpret import conform_elements
 from tilekit.ir.operands import parameter_names, with_article
-from tilekit.ir.types import ScalarType, bool_
+from tilekit.ir.types import ScalarType
 
 Number = Scalar | Tile
 
@@ -135,7 +136,7 @@ def div(a: Number, b: Number) -> Number:
 
 @elementwise("//", unify=("a", "b"))
 def floordiv(a: Number, b: Number) -> Number:
-    """Divide and round toward minus infinity.
+    """Divide and round toward minus infinity. The gradient is zero.
 
     Args:
         a: A number or tile.
@@ -154,6 +155,8 @@ def floordiv(a: Number, b: Number) -> Number:
 @elementwise("%", unify=("a", "b"))
 def mod(a: Number, b: Number) -> Number:
     """The remainder of truncating division: it has the sign of ``a``.
+
+    The gradient of ``a`` is that of the result, the gradient of ``b`` that times minus the truncated quotient.
 
     Args:
         a: A number or tile.
@@ -216,16 +219,28 @@ sub.adjoint(lambda grad: {"a": grad, "b": lambda: -grad})
 
 @mul.adjoint
 def _mul_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
-    return {"a": lambda: grad * cx.widen(value("b")), "b": lambda: grad * cx.widen(value("a"))}
+    return {"a": lambda: times(grad, cx.widen(value("b"))), "b": lambda: times(grad, cx.widen(value("a")))}
 
 
 @div.adjoint
 def _div_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
     def second() -> Any:
-        b = cx.widen(value("b"))
-        return -(grad * cx.widen(value("a"))) / (b * b)
+        a, b = cx.widen(value("a")), cx.widen(value("b"))
+        return times(grad, -(a / b) / b)
 
-    return {"a": lambda: grad / cx.widen(value("b")), "b": second}
+    return {"a": lambda: over(grad, cx.widen(value("b"))), "b": second}
+
+
+floordiv.adjoint(lambda: {"a": 0, "b": 0})
+
+
+@mod.adjoint
+def _mod_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    def second() -> Any:
+        a, b = cx.widen(value("a")), cx.widen(value("b"))
+        return times(grad, REGISTRY["rint"]((mod(a, b) - a) / b))  # minus the quotient, without its fraction
+
+    return {"a": grad, "b": second}
 
 
 @elementwise("neg")
@@ -269,132 +284,3 @@ pos.reference(lambda x: x)
 pos.emit(lambda x: x)
 neg.adjoint(lambda grad: {"x": lambda: -grad})
 pos.adjoint(lambda grad: {"x": grad})
-
-
-def _comparison(operator: str) -> Callable[..., Builtin]:
-    def declare(signature: Callable[..., Any]) -> Builtin:
-        found = elementwise(operator, unify=("a", "b"))(signature)
-
-        @found.result
-        def _result(a: ScalarType, b: ScalarType) -> ScalarType:
-            return ScalarType(bool_)
-
-        return found
-
-    return declare
-
-
-@_comparison("<")
-def lt(a: Number, b: Number) -> Number:
-    """Whether ``a < b``; false where one is NaN.
-
-    Args:
-        a: A number or tile.
-        b: Another of its dtype, with as many axes where both are tiles.
-
-    Returns:
-        A bool, or a tile of bools where one of them is a tile.
-
-    Example:
-        >>> import tilekit as tk
-        >>> tk.lt(1, 2)
-        True
-    """
-
-
-@_comparison("<=")
-def le(a: Number, b: Number) -> Number:
-    """Whether ``a <= b``; false where one is NaN.
-
-    Args:
-        a: A number or tile.
-        b: Another of its dtype, with as many axes where both are tiles.
-
-    Returns:
-        A bool, or a tile of bools where one of them is a tile.
-
-    Example:
-        >>> import tilekit as tk
-        >>> tk.le(2, 2)
-        True
-    """
-
-
-@_comparison(">")
-def gt(a: Number, b: Number) -> Number:
-    """Whether ``a > b``; false where one is NaN.
-
-    Args:
-        a: A number or tile.
-        b: Another of its dtype, with as many axes where both are tiles.
-
-    Returns:
-        A bool, or a tile of bools where one of them is a tile.
-
-    Example:
-        >>> import tilekit as tk
-        >>> tk.gt(1, 2)
-        False
-    """
-
-
-@_comparison(">=")
-def ge(a: Number, b: Number) -> Number:
-    """Whether ``a >= b``; false where one is NaN.
-
-    Args:
-        a: A number or tile.
-        b: Another of its dtype, with as many axes where both are tiles.
-
-    Returns:
-        A bool, or a tile of bools where one of them is a tile.
-
-    Example:
-        >>> import tilekit as tk
-        >>> tk.ge(1, 2)
-        False
-    """
-
-
-@_comparison("==")
-def eq(a: Number, b: Number) -> Number:
-    """Whether ``a`` equals ``b``; false where one is NaN.
-
-    Args:
-        a: A number or tile.
-        b: Another of its dtype, with as many axes where both are tiles.
-
-    Returns:
-        A bool, or a tile of bools where one of them is a tile.
-
-    Example:
-        >>> import tilekit as tk
-        >>> tk.eq(1, 2)
-        False
-    """
-
-
-@_comparison("!=")
-def ne(a: Number, b: Number) -> Number:
-    """Whether ``a`` differs from ``b``; true where one is NaN.
-
-    Args:
-        a: A number or tile.
-        b: Another of its dtype, with as many axes where both are tiles.
-
-    Returns:
-        A bool, or a tile of bools where one of them is a tile.
-
-    Example:
-        >>> import tilekit as tk
-        >>> tk.ne(1, 2)
-        True
-    """
-
-
-lt.reference(lambda a, b: np.less(a, b))
-le.reference(lambda a, b: np.less_equal(a, b))
-gt.reference(lambda a, b: np.greater(a, b))
-ge.reference(lambda a, b: np.greater_equal(a, b))
-eq.reference(lambda a, b: np.equal(a, b))
-ne.reference(lambda a, b: np.not_equal(a, b))

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilekit.codegen.checks import require
 from tilekit.errors import KernelIndexError, KernelTypeError, counted
-from tilekit.ir.builtin import builtin
+from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile
 from tilekit.ir.interpret import from_memory, stored
 from tilekit.ir.operands import DTypeLike, Index, describe, one_element
@@ -82,6 +82,12 @@ def _load_reference(a: Any, index: tuple[Any, ...], name: str, types: Any) -> An
 def _load_emit(cx: Any, a: str, index: tuple[str, ...], name: str, types: Any) -> str:
     emit_checks(cx, a, index, name)
     return f"*{cx.element(a, index, types['a'].dtype)}"
+
+
+@element_load.adjoint
+def _load_adjoint(cx: Any, grad: Any, value: Any, name: str) -> dict[str, Any]:
+    REGISTRY["atomic_update"](cx.array("a"), value("index"), grad, "add", name)
+    return {}
 
 
 @builtin(may_fail=True, part_of="a")
@@ -203,6 +209,13 @@ def _store_reference(a: Any, index: tuple[Any, ...], value: Any, name: str) -> N
 def _store_emit(cx: Any, a: str, index: tuple[str, ...], value: str, name: str, types: Any) -> None:
     emit_checks(cx, a, index, name)
     cx.write(cx.element(a, index, types["a"].dtype), value, types["a"].dtype)
+
+
+@element_store.adjoint
+def _store_adjoint(cx: Any, value: Any, name: str) -> dict[str, Any]:
+    # What was there before the store has no effect on what came after, so its gradient is taken out. Where several
+    # lanes store one number at one place, one of them gets it.
+    return {"value": REGISTRY["atomic_update"](cx.array("a"), value("index"), 0, "exch", name)}
 
 
 def set_item(a: Array, index: Any, value: Any) -> None:

@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from tilekit.builtins.array_elements import by_name, check_rank, element_dtype, emit_checks, indices, located
+from tilekit.builtins.array_elements import (
+    by_name,
+    check_rank,
+    element_dtype,
+    element_load,
+    emit_checks,
+    indices,
+    located,
+)
 from tilekit.builtins.selection import larger, smaller
 from tilekit.builtins.updates import UPDATES
 from tilekit.errors import KernelTypeError
@@ -74,6 +82,16 @@ def _update_emit(cx: Any, a: str, index: tuple[str, ...], value: str, how: str, 
     return f"tk::atomic_{how}(tk::element({', '.join((a, *index))}), {value})"
 
 
+@atomic_update.adjoint
+def _update_adjoint(cx: Any, grad: Any, value: Any, how: str, name: str) -> dict[str, Any]:
+    if how not in ("add", "sub"):
+        raise cx.refuse(f"which number tk.atomic_{how} leaves depends on the order in which lanes and blocks run")
+    if grad is not None:
+        raise cx.refuse("what it returns depends on the order in which lanes and blocks run")
+    found = element_load(cx.array("a"), value("index"), name)
+    return {"value": found if how == "add" else -found}
+
+
 @builtin(atomics=("a",), side_effect=True)
 def atomic_compare(a: Array, index: Index, compare: Scalar, value: Scalar, name: str) -> Scalar:
     """Write an element if it has the bits of ``compare``; the result is its old value."""
@@ -106,6 +124,9 @@ def _compare_reference(a: Any, index: tuple[Any, ...], compare: Any, value: Any,
 def _compare_emit(cx: Any, a: str, index: tuple[str, ...], compare: str, value: str, name: str) -> str:
     emit_checks(cx, a, index, name)
     return f"tk::atomic_cas(tk::element({', '.join((a, *index))}), {compare}, {value})"
+
+
+atomic_compare.has_no_adjoint("what it finds and writes depends on the order in which lanes and blocks run")
 
 
 def _bind(name: str, arr: Any, args: tuple[Any, ...], named: dict[str, Any], last: tuple[str, ...]) -> tuple[Any, ...]:

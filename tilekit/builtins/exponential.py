@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tilekit.builtins.arithmetic import Number, elementwise, same_type
+from tilekit.builtins.slopes import by_divisor, by_slope, over, times, unless_zero
 
 GROUP = "Scalar math"
 
@@ -133,7 +135,7 @@ def log1p(x: Number) -> Number:
 
 @elementwise()
 def sqrt(x: Number) -> Number:
-    """The square root, correctly rounded; NaN below zero.
+    """The square root, correctly rounded; NaN below zero. At zero its slope is infinite.
 
     Args:
         x: A floating number or tile.
@@ -153,7 +155,7 @@ def rsqrt(x: Number) -> Number:
     """``1 / sqrt(x)``: the root and then the quotient are each rounded to nearest; NaN below zero, infinite at zero.
 
     It is off by at most 1.5 units in the last place, and the same bits on every device. The GPU's own approximation is
-    ``tk.ptx["rsqrt.approx.f32"]``.
+    ``tk.ptx["rsqrt.approx.f32"]``. At zero its slope is minus infinity.
 
     Args:
         x: A floating number or tile; float16 and bfloat16 are computed in float32 and rounded once more.
@@ -170,7 +172,7 @@ def rsqrt(x: Number) -> Number:
 
 @elementwise(approximate=True)
 def cbrt(x: Number) -> Number:
-    """The cube root, of negative numbers too.
+    """The cube root, of negative numbers too. At zero its slope is infinite.
 
     Args:
         x: A floating number or tile.
@@ -188,6 +190,9 @@ def cbrt(x: Number) -> Number:
 @elementwise("**", unify=("x", "y"), approximate=True)
 def pow(x: Number, y: Number) -> Number:
     """``x`` to the power ``y``, also as ``x ** y``; NaN for ``x < 0`` unless ``y`` is an integer.
+
+    The gradient of ``x`` is zero where ``y`` is, also at ``x = 0``. The gradient of ``y`` is zero where the result is,
+    and NaN for ``x < 0``, where a power next to an integer one is not defined.
 
     Args:
         x: The base, a floating number or tile.
@@ -234,25 +239,38 @@ def _rsqrt(x: Any) -> Any:
 pow.reference(lambda x, y: in_double(np.float_power, x, y))
 
 
-@exp.adjoint
-def _exp_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
-    return {"x": lambda: grad * exp(cx.widen(value("x")))}
+by_slope(exp, lambda x: exp(x))
+by_slope(exp2, lambda x: exp2(x) * math.log(2.0))
+by_slope(expm1, lambda x: exp(x))
+by_divisor(log, lambda x: x)
+by_divisor(log2, lambda x: x * math.log(2.0))
+by_divisor(log10, lambda x: x * math.log(10.0))
+by_divisor(log1p, lambda x: x + 1.0)
+by_divisor(sqrt, lambda x: sqrt(x) * 2.0)
+by_slope(rsqrt, lambda x: rsqrt(x) / x * -0.5)
 
 
-@log.adjoint
-def _log_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
-    return {"x": lambda: grad / cx.widen(value("x"))}
-
-
-@sqrt.adjoint
-def _sqrt_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
-    return {"x": lambda: grad / (sqrt(cx.widen(value("x"))) * 2.0)}
-
-
-@rsqrt.adjoint
-def _rsqrt_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+@cbrt.adjoint
+def _cbrt_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
     def slope() -> Any:
-        x = cx.widen(value("x"))
-        return grad * (rsqrt(x) / x * -0.5)
+        root = cbrt(cx.widen(value("x")))
+        return over(grad, root * root * 3.0)
 
     return {"x": slope}
+
+
+@pow.adjoint
+def _pow_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    def base() -> Any:
+        x, y = cx.widen(value("x")), cx.widen(value("y"))
+        slope = y * pow(x, y - 1.0)
+        if isinstance(y, int | float):
+            return times(grad, slope) if y else 0
+        return times(grad, unless_zero(y, slope))
+
+    def exponent() -> Any:
+        x, y = cx.widen(value("x")), cx.widen(value("y"))
+        power = pow(x, y)
+        return times(grad, unless_zero(power, power * log(x)))
+
+    return {"x": base, "y": exponent}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.builtins.arithmetic import Number, elementwise, same_type
+from tilekit.builtins.slopes import without_slope
 from tilekit.errors import KernelTypeError
 from tilekit.ir.handles import OPERATORS
 
@@ -15,7 +16,7 @@ GROUP = "Scalar math"
 
 @elementwise()
 def floor(x: Number) -> Number:
-    """The greatest integer that is not above ``x``, as a float.
+    """The greatest integer that is not above ``x``, as a float. The gradient is zero.
 
     Args:
         x: A floating number or tile.
@@ -32,7 +33,7 @@ def floor(x: Number) -> Number:
 
 @elementwise()
 def ceil(x: Number) -> Number:
-    """The least integer that is not below ``x``, as a float.
+    """The least integer that is not below ``x``, as a float. The gradient is zero.
 
     Args:
         x: A floating number or tile.
@@ -49,7 +50,7 @@ def ceil(x: Number) -> Number:
 
 @elementwise()
 def trunc(x: Number) -> Number:
-    """The integer part, as a float: rounded toward zero.
+    """The integer part, as a float: rounded toward zero. The gradient is zero.
 
     Args:
         x: A floating number or tile.
@@ -68,6 +69,8 @@ def trunc(x: Number) -> Number:
 def round(x: Number) -> Number:
     """The nearest integer, as a float; halves go away from zero. Python's ``round`` in a kernel means this.
 
+    The gradient is zero.
+
     Args:
         x: A floating number or tile.
 
@@ -83,7 +86,7 @@ def round(x: Number) -> Number:
 
 @elementwise()
 def rint(x: Number) -> Number:
-    """The nearest integer, as a float; halves go to the even one.
+    """The nearest integer, as a float; halves go to the even one. The gradient is zero.
 
     Args:
         x: A floating number or tile.
@@ -100,7 +103,7 @@ def rint(x: Number) -> Number:
 
 @elementwise()
 def frac(x: Number) -> Number:
-    """What is left of ``x`` without its integer part; it has the sign of ``x``.
+    """What is left of ``x`` without its integer part; it has the sign of ``x``. Its slope is 1, at integers too.
 
     Args:
         x: A floating number or tile.
@@ -129,6 +132,11 @@ frac.reference(lambda x: x - np.trunc(x))
 def _round(x: Any) -> Any:
     whole = np.trunc(np.abs(x))
     return np.copysign(np.where(np.abs(x) - whole >= 0.5, whole + 1, whole), x)
+
+
+for _declared in (floor, ceil, trunc, round, rint):
+    without_slope(_declared)
+frac.adjoint(lambda grad: {"x": grad})
 
 
 def python_round(x: Any, ndigits: Any = None) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilekit.builtins.arithmetic import Number, elementwise, same_type
 from tilekit.builtins.logic import is_array
+from tilekit.builtins.slopes import only_where, unless, without_slope
 from tilekit.errors import KernelTypeError
 from tilekit.ir.builtin import Builtin
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
@@ -22,6 +23,8 @@ __all__ = ["div_approx", "lerp", "smoothstep", "unot"]
 @elementwise("min", unify=("a", "b"))
 def min(a: Number, b: Number) -> Number:
     """The smaller of two numbers; if one is NaN, the other; -0 is smaller than 0.
+
+    The gradient goes to the number that is chosen, to ``b`` where they are equal, as in Warp.
 
     Args:
         a: A number or tile.
@@ -41,6 +44,8 @@ def min(a: Number, b: Number) -> Number:
 def max(a: Number, b: Number) -> Number:
     """The larger of two numbers; if one is NaN, the other; 0 is larger than -0.
 
+    The gradient goes to the number that is chosen, to ``b`` where they are equal, as in Warp.
+
     Args:
         a: A number or tile.
         b: Another of its dtype.
@@ -59,6 +64,9 @@ def max(a: Number, b: Number) -> Number:
 def clamp(x: Number, low: Number, high: Number) -> Number:
     """A number limited to a range: ``min(max(low, x), high)``, so NaN gives ``low``.
 
+    The gradient goes to the number that is chosen: to ``x`` where it equals ``low``, to ``high`` where ``x`` equals
+    that, as in Warp.
+
     Args:
         x: A number or tile.
         low: The least result, of its dtype.
@@ -76,7 +84,7 @@ def clamp(x: Number, low: Number, high: Number) -> Number:
 
 @elementwise("abs")
 def abs(x: Number) -> Number:
-    """The magnitude; the least integer of a dtype is its own.
+    """The magnitude; the least integer of a dtype is its own. Its slope at 0 is 1, as in Warp.
 
     Args:
         x: A number or tile.
@@ -93,7 +101,7 @@ def abs(x: Number) -> Number:
 
 @elementwise()
 def sign(x: Number) -> Number:
-    """-1 where ``x < 0``, else 1 (also for zero and NaN).
+    """-1 where ``x < 0``, else 1 (also for zero and NaN). The gradient is zero.
 
     Args:
         x: A number or tile.
@@ -110,7 +118,7 @@ def sign(x: Number) -> Number:
 
 @elementwise()
 def step(x: Number) -> Number:
-    """1 where ``x < 0``, else 0 (also for NaN).
+    """1 where ``x < 0``, else 0 (also for NaN). The gradient is zero.
 
     Args:
         x: A number or tile.
@@ -127,7 +135,7 @@ def step(x: Number) -> Number:
 
 @elementwise()
 def nonzero(x: Number) -> Number:
-    """0 where ``x`` is zero, else 1 (also for NaN).
+    """0 where ``x`` is zero, else 1 (also for NaN). The gradient is zero.
 
     Args:
         x: A number or tile.
@@ -144,7 +152,7 @@ def nonzero(x: Number) -> Number:
 
 @elementwise(unify=("x", "y"))
 def copysign(x: Number, y: Number) -> Number:
-    """The magnitude of ``x`` with the sign of ``y``.
+    """The magnitude of ``x`` with the sign of ``y``, whose gradient is zero.
 
     Args:
         x: A floating number or tile.
@@ -190,6 +198,62 @@ sign.reference(lambda x: _one_where(np.less(x, 0), -1, 1, x))
 step.reference(lambda x: _one_where(np.less(x, 0), 1, 0, x))
 nonzero.reference(lambda x: _one_where(np.equal(x, 0), 0, 1, x))
 copysign.reference(lambda x, y: np.copysign(x, y))
+
+
+def _less(a: Any, b: Any) -> Any:
+    """Whether ``min`` takes ``a``: also where ``b`` is NaN."""
+    return (a < b) | ((b != b) & (a == a))
+
+
+def _greater(a: Any, b: Any) -> Any:
+    """Whether ``max`` takes ``a``."""
+    return (a > b) | ((b != b) & (a == a))
+
+
+def _first_or_second(declared: Builtin, takes_first: Callable[[Any, Any], Any]) -> None:
+    """The adjoint rule of a choice between two: the gradient goes to what was chosen."""
+
+    @declared.adjoint
+    def _adjoint(grad: Any, value: Any) -> dict[str, Any]:
+        def first() -> Any:
+            return takes_first(value("a"), value("b"))
+
+        return {"a": lambda: only_where(first(), grad), "b": lambda: unless(first(), grad)}
+
+
+_first_or_second(min, _less)
+_first_or_second(max, _greater)
+
+
+@clamp.adjoint
+def _clamp_adjoint(grad: Any, value: Any) -> dict[str, Any]:
+    def taken() -> tuple[Any, Any]:
+        x, low, high = value("x"), value("low"), value("high")
+        return _greater(low, x), _less(max(low, x), high)
+
+    def chosen(of_low: bool) -> Any:
+        low, inside = taken()
+        return only_where(inside, only_where(low, grad) if of_low else unless(low, grad))
+
+    return {"x": lambda: chosen(False), "low": lambda: chosen(True), "high": lambda: unless(taken()[1], grad)}
+
+
+@abs.adjoint
+def _abs_adjoint(grad: Any, value: Any) -> dict[str, Any]:
+    return {"x": lambda: OPERATORS["where"](value("x") < 0.0, -grad, grad)}
+
+
+for _declared in (sign, step, nonzero):
+    without_slope(_declared)
+
+
+@copysign.adjoint
+def _copysign_adjoint(grad: Any, value: Any) -> dict[str, Any]:
+    def magnitude() -> Any:
+        same = OPERATORS["=="](copysign(1.0, value("x")), copysign(1.0, value("y")))
+        return OPERATORS["where"](same, grad, -grad)
+
+    return {"x": magnitude, "y": 0}
 
 
 def _python(pair: Builtin) -> Callable[..., Any]:

@@ -10,6 +10,8 @@ import numpy as np
 
 from tilekit.builtins.arithmetic import Number, elementwise, same_type
 from tilekit.builtins.exponential import in_double
+from tilekit.builtins.slopes import by_divisor, by_slope
+from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.types import ScalarType, bool_
 
 GROUP = "Scalar math"
@@ -198,3 +200,14 @@ erf.reference(lambda x: _each(math.erf)(x))
 erfc.reference(lambda x: _each(math.erfc)(x))
 erfinv.reference(lambda x: _each(inverse_erf)(x))
 erfcinv.reference(lambda x: _each(inverse_erfc)(x))
+
+
+def _bell(x: Any) -> Any:
+    """The slope of the error function."""
+    return REGISTRY["exp"](-(x * x)) / _SLOPE
+
+
+by_slope(erf, lambda x: _bell(x))
+by_slope(erfc, lambda x: -_bell(x))
+by_divisor(erfinv, lambda x: _bell(erfinv(x)))
+by_divisor(erfcinv, lambda x: -_bell(erfcinv(x)))

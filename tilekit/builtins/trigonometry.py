@@ -9,6 +9,8 @@ import numpy as np
 
 from tilekit.builtins.arithmetic import Number, elementwise, same_type
 from tilekit.builtins.exponential import in_double
+from tilekit.builtins.slopes import by_divisor, by_slope, only_where, over, times
+from tilekit.ir.builtin import REGISTRY
 
 GROUP = "Scalar math"
 
@@ -68,6 +70,8 @@ def tan(x: Number) -> Number:
 def asin(x: Number) -> Number:
     """The angle in ``[-pi/2, pi/2]`` whose sine is ``x``, which is limited to ``[-1, 1]`` as in Warp.
 
+    The gradient is zero at -1 and 1 and beyond, as in Warp.
+
     Args:
         x: A floating number or tile.
 
@@ -84,6 +88,8 @@ def asin(x: Number) -> Number:
 @elementwise(approximate=True)
 def acos(x: Number) -> Number:
     """The angle in ``[0, pi]`` whose cosine is ``x``, which is limited to ``[-1, 1]`` as in Warp.
+
+    The gradient is zero at -1 and 1 and beyond, as in Warp.
 
     Args:
         x: A floating number or tile.
@@ -117,7 +123,7 @@ def atan(x: Number) -> Number:
 
 @elementwise(unify=("y", "x"), approximate=True)
 def atan2(y: Number, x: Number) -> Number:
-    """The angle in ``[-pi, pi]`` of the point ``(x, y)``.
+    """The angle in ``[-pi, pi]`` of the point ``(x, y)``. At ``(0, 0)`` its gradient is zero, as in Warp.
 
     Args:
         y: A floating number or tile.
@@ -203,7 +209,7 @@ def asinh(x: Number) -> Number:
 
 @elementwise(approximate=True)
 def acosh(x: Number) -> Number:
-    """The inverse hyperbolic cosine; NaN below 1.
+    """The inverse hyperbolic cosine; NaN below 1. At 1 its slope is infinite.
 
     Args:
         x: A floating number or tile.
@@ -220,7 +226,7 @@ def acosh(x: Number) -> Number:
 
 @elementwise(approximate=True)
 def atanh(x: Number) -> Number:
-    """The inverse hyperbolic tangent; NaN outside ``[-1, 1]``.
+    """The inverse hyperbolic tangent; NaN outside ``[-1, 1]``. At -1 and 1 its slope is infinite.
 
     Args:
         x: A floating number or tile.
@@ -297,20 +303,43 @@ degrees.reference(lambda x: _scaled(x, 180.0 / math.pi))
 radians.reference(lambda x: _scaled(x, math.pi / 180.0))
 
 
-@sin.adjoint
-def _sin_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
-    return {"x": lambda: grad * cos(cx.widen(value("x")))}
+by_slope(sin, lambda x: cos(x))
+by_slope(cos, lambda x: -sin(x))
+by_slope(tan, lambda x: 1.0 + tan(x) * tan(x))
+by_slope(asin, lambda x: _arc_slope(x))
+by_slope(acos, lambda x: -_arc_slope(x))
+by_divisor(atan, lambda x: 1.0 + x * x)
+by_slope(sinh, lambda x: cosh(x))
+by_slope(cosh, lambda x: sinh(x))
+by_slope(tanh, lambda x: 1.0 - tanh(x) * tanh(x))
+by_divisor(acosh, lambda x: REGISTRY["sqrt"](x - 1.0) * REGISTRY["sqrt"](x + 1.0))
+by_divisor(atanh, lambda x: (1.0 - x) * (1.0 + x))
+by_slope(degrees, lambda x: 180.0 / math.pi)
+by_slope(radians, lambda x: math.pi / 180.0)
 
 
-@cos.adjoint
-def _cos_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
-    return {"x": lambda: -(grad * sin(cx.widen(value("x"))))}
+def _arc_slope(x: Any) -> Any:
+    """The slope of the arc sine: zero from where ``x`` is limited."""
+    return only_where(abs(x) < 1.0, 1.0 / REGISTRY["sqrt"]((1.0 - x) * (1.0 + x)))
 
 
-@tanh.adjoint
-def _tanh_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+@asinh.adjoint
+def _asinh_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
     def slope() -> Any:
-        t = tanh(cx.widen(value("x")))
-        return grad * (1.0 - t * t)
+        x = cx.widen(value("x"))
+        size = REGISTRY["max"](abs(x), 1.0)  # sqrt(1 + x * x), whose square need not overflow
+        one, scaled = 1.0 / size, x / size
+        return over(grad, size * REGISTRY["sqrt"](one * one + scaled * scaled))
 
     return {"x": slope}
+
+
+@atan2.adjoint
+def _atan2_adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    def slope(this: str, other: str, sign: float) -> Any:
+        a, b = cx.widen(value(this)), cx.widen(value(other))
+        size = REGISTRY["max"](abs(a), abs(b))  # the squares of what is divided by it neither overflow nor vanish
+        a, b = a / size, b / size
+        return times(grad, only_where((size > 0.0) & (size < math.inf), sign * b / (a * a + b * b) / size))
+
+    return {"y": lambda: slope("y", "x", 1.0), "x": lambda: slope("x", "y", -1.0)}
