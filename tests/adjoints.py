@@ -15,7 +15,7 @@ from tilekit.ir.core import Function, Op, Value, leaves
 from tilekit.ir.gradients import has_gradient
 from tilekit.ir.program import Program
 from tilekit.ir.types import ArrayType, float64
-from tilekit.passes.differentiate import PREFIX, differentiate
+from tilekit.passes.differentiate import differentiate
 
 Arrays = dict[str, Any]
 
@@ -97,11 +97,10 @@ class Adjoint:
         """Fresh ones: the data, the seeds, and zeros for the gradients that are wanted."""
         rng = np.random.default_rng(7)
         gradients: Arrays = {}
-        for name, value in self.program.params.items():
-            if name not in self.function.params and isinstance(value.type, ArrayType):
-                like = self.data[name.removeprefix(PREFIX)]
-                seed = rng.standard_normal(like.shape) if name.removeprefix(PREFIX) in self.seeds else 0.0
-                gradients[name] = np.broadcast_to(seed, like.shape).astype(value.type.dtype.numpy)
+        for name, fresh in self.program.gradients.items():
+            seed = rng.standard_normal(self.data[name].shape) if name in self.seeds else 0.0
+            dtype = self.program.params[fresh].type.dtype.numpy
+            gradients[fresh] = np.broadcast_to(seed, self.data[name].shape).astype(dtype)
         copied = {n: value.copy() if isinstance(value, np.ndarray) else value for n, value in self.data.items()}
         return copied | gradients
 

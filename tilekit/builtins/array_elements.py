@@ -215,7 +215,7 @@ def _store_emit(cx: Any, a: str, index: tuple[str, ...], value: str, name: str, 
 def _store_adjoint(cx: Any, value: Any, name: str) -> dict[str, Any]:
     # What was there before the store has no effect on what came after, so its gradient is taken out. Where several
     # lanes store one number at one place, one of them gets it.
-    return {"value": REGISTRY["atomic_update"](cx.array("a"), value("index"), 0, "exch", name)}
+    return {"value": cx.widen(REGISTRY["atomic_update"](cx.array("a"), value("index"), 0, "exch", name))}
 
 
 def set_item(a: Array, index: Any, value: Any) -> None:
