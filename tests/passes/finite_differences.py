@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from tests.passes.programs import run_program
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.ir.interpret import Machine, interpret
+from tilekit.ir.program import Program
 from tilekit.ir.types import ArrayType, ScalarType, find_dtype
 from tilekit.ir.verify import verify
 from tilekit.passes.differentiate import differentiate
@@ -33,16 +35,20 @@ def run(fn: Function, arguments: Mapping[str, Any], grid: tuple[int, ...] = (1,)
         interpret(fn, arguments, Machine(block=block, grid=grid))
 
 
-def gradients(fn: Function, arguments: Mapping[str, Any], seeds: Mapping[str, Any], grid: tuple[int, ...]) -> Any:
+def gradients(
+    fn: Function,
+    arguments: Mapping[str, Any],
+    seeds: Mapping[str, Any],
+    grid: tuple[int, ...],
+    program: Program | None = None,
+) -> Any:
     """The gradient of ``sum(seed * output)`` in each array."""
-    program = differentiate(fn)
+    program = differentiate(fn) if program is None else program
     found = {
         fresh: np.array(seeds[name]) if name in seeds else np.zeros_like(arguments[name])
         for name, fresh in program.gradients.items()
     }
-    for launch in program.launches:
-        verify(launch.function)
-        run(launch.function, {**arguments, **found}, grid)
+    run_program(program, {**arguments, **found}, grid)
     return {name: found[fresh] for name, fresh in program.gradients.items()}
 
 
@@ -58,12 +64,16 @@ def check_gradient(
 
 
 def compare_with_differences(
-    fn: Function, arguments: Mapping[str, Any], outputs: tuple[str, ...], grid: tuple[int, ...] = (1,)
+    fn: Function,
+    arguments: Mapping[str, Any],
+    outputs: tuple[str, ...],
+    grid: tuple[int, ...] = (1,),
+    program: Program | None = None,
 ) -> dict[str, Any]:
     """Compare the gradient of every float array that is no output, along one random direction each."""
     rng = np.random.default_rng(7)
     seeds = {name: rng.standard_normal(arguments[name].shape) for name in outputs}
-    found: dict[str, Any] = gradients(fn, arguments, seeds, grid)
+    found: dict[str, Any] = gradients(fn, arguments, seeds, grid, program)
     inputs = [n for n, v in arguments.items() if isinstance(v, np.ndarray) and v.dtype.kind == "f" and n not in outputs]
 
     def loss(changed: Mapping[str, Any]) -> float:

@@ -111,6 +111,26 @@ def _sub_emit(cx: Any, a: str, index: tuple[str, ...], name: str) -> str:
     return f"tk::subarray({', '.join((a, *index))})"
 
 
+@builtin(part_of="a")
+def array_until(a: Array, end: Index, axis: int) -> Array:
+    """The array without what lies from index ``end`` of an axis on."""
+
+
+@array_until.result
+def _until_result(a: ArrayType) -> ArrayType:
+    return a
+
+
+@array_until.reference
+def _until_reference(a: Any, end: tuple[Any, ...], axis: int) -> Any:
+    return a[(slice(None),) * axis + (slice(max(int(end[0]), 0)),)]
+
+
+@array_until.emit
+def _until_emit(cx: Any, a: str, end: tuple[str, ...], axis: int) -> str:
+    return f"tk::clipped<{axis}>({a}, (tk::i64)({end[0]}))"
+
+
 @builtin(operator="undefined array")
 def undefined_array(ndim: int, dtype: DTypeLike) -> Array:
     """What stands for an array on a path where there is none; no path reads it."""

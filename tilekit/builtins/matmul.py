@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.builtins.construct import tile_zeros
 from tilekit.builtins.exact import fused
 from tilekit.builtins.logic import where
 from tilekit.builtins.mapping import tile_map
@@ -18,10 +19,11 @@ from tilekit.codegen.gemm_plan import Plan
 from tilekit.errors import KernelTypeError, KernelValueError, PrecisionWarning
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import active
+from tilekit.ir.core import Const
 from tilekit.ir.handles import OPERATORS, Scalar, Tile
 from tilekit.ir.notices import warn_once
 from tilekit.ir.operands import constant, describe, known_number, misuse
-from tilekit.ir.types import DType, ScalarType, TileType, bfloat16, float32, int32
+from tilekit.ir.types import DType, ScalarType, TileType, bfloat16, float16, float32, int32
 
 GROUP = "Linear algebra"
 PRECISIONS = ("default", *ROUNDED)
@@ -127,19 +129,28 @@ def _check(a: Tile, b: Tile, out: Tile | None, alpha: Any, beta: Any, precision:
     if out is not None:
         require_apart(out, a, "a")
         require_apart(out, b, "b")
-    if precision in ROUNDED and a.dtype == b.dtype == float32 and active() is None:
+    tiles = {"a": a.type, "b": b.type} if out is None else {"a": a.type, "b": b.type, "out": out.type}
+    if precision in ROUNDED and any(tile.dtype != float32 for tile in tiles.values()):
+        raise _not_rounded(precision, tiles)
+    if precision in ROUNDED and active() is None:
         warn_once(PrecisionWarning, lost_precision(precision, "on the CPU"), None)
 
 
 @tile_matmul.warns
-def _warns(target: Any, precision: str) -> tuple[type[Warning], str] | None:
-    lost = precision in ROUNDED and target.is_cpu
+def _warns(target: Any, a: Any, b: Any, precision: str) -> tuple[type[Warning], str] | None:
+    asked = precision in ROUNDED and a.type.dtype == b.type.dtype == float32  # else it is exact, and a gradient's
+    lost = asked and target.is_cpu
     return (PrecisionWarning, lost_precision(precision, "on the CPU")) if lost else None
 
 
 def lost_precision(precision: str, where: str) -> str:
     """What to warn of where a product is more precise, and slower, than was asked for."""
     return f"tile_matmul(): precision {precision!r} is not available {where}; float32 is computed"
+
+
+def _is_rounded(a: DType, b: DType) -> bool:
+    """Whether tensor cores may round a factor: one is float32, the other too or, as in gradients, exact in tf32."""
+    return float32 in (a, b) and {a, b} <= {float32, float16, bfloat16}
 
 
 def _check_precision(tiles: dict[str, TileType], precision: Any) -> None:
@@ -149,9 +160,14 @@ def _check_precision(tiles: dict[str, TileType], precision: Any) -> None:
         raise KernelValueError(
             f"tile_matmul(): precision must be the compile-time string {shown}, got {describe(precision)}"
         )
-    if precision in ROUNDED and any(tile.dtype != float32 for tile in tiles.values()):
-        listed = ", ".join(f"{name} is a {tile}" for name, tile in tiles.items())
-        raise KernelTypeError(f"tile_matmul(): precision {precision!r} needs float32 tiles, but {listed}")
+    sums = tiles.get("out", tiles["a"]).dtype.bits <= float32.bits
+    if precision in ROUNDED and not (sums and _is_rounded(tiles["a"].dtype, tiles["b"].dtype)):
+        raise _not_rounded(precision, tiles)
+
+
+def _not_rounded(precision: str, tiles: dict[str, TileType]) -> KernelTypeError:
+    listed = ", ".join(f"{name} is a {tile}" for name, tile in tiles.items())
+    return KernelTypeError(f"tile_matmul(): precision {precision!r} needs float32 tiles, but {listed}")
 
 
 def _check_dtypes(tiles: dict[str, TileType]) -> None:
@@ -281,8 +297,9 @@ def _sums(wide: DType) -> str:
 
 @tile_matmul.adjoint
 def _adjoint(cx: Any, grad: Any, value: Any, precision: str) -> dict[str, Any]:
-    def product() -> Any:
-        return tile_matmul(cx.widen(value("a")), cx.widen(value("b")))
+    def product(name: str, left: Any, right: Any, factor: Any, precision: str) -> Any:
+        """``left @ right`` in the dtype of the gradient of an operand."""
+        return _multiplied(left, right, cx.zeros(name), factor, precision)
 
     def old() -> Any:
         beta = value("beta")
@@ -291,13 +308,49 @@ def _adjoint(cx: Any, grad: Any, value: Any, precision: str) -> dict[str, Any]:
         factor = cx.widen(beta)
         return tile_map(lambda g, f: where(f == 0.0, 0.0, g * f), grad, factor)  # 0 * inf would be NaN
 
+    def forward() -> Any:
+        return _multiplied(value("a"), value("b"), tile_zeros(grad.shape, grad.dtype), 1.0, precision)
+
+    def factors() -> Any:
+        return _gradient_factor(grad, *(cx.op.operands[name].type.dtype for name in "ab"), precision)
+
+    def left() -> Any:
+        rounded, how = factors()
+        return product("a", rounded, tile_transpose(value("b")), value("alpha"), how)
+
+    def right() -> Any:
+        rounded, how = factors()
+        return product("b", tile_transpose(value("a")), rounded, value("alpha"), how)
+
     return {
-        "a": lambda: tile_matmul(grad, tile_transpose(value("b")), alpha=value("alpha"), precision=precision),
-        "b": lambda: tile_matmul(cx.widen(tile_transpose(value("a"))), grad, alpha=value("alpha"), precision=precision),
+        "a": left,
+        "b": right,
         "out": old,
-        "alpha": lambda: cx.sum(grad * product()),
+        "alpha": lambda: cx.sum(grad * forward()),
         "beta": lambda: cx.sum(grad * cx.widen(value("out"))),
     }
+
+
+def _multiplied(a: Tile, b: Tile, out: Tile, alpha: Any, precision: str) -> Any:
+    """``out + alpha * a @ b``; one factor of a product in tf32 may have 16 bits."""
+    scale = ScalarType(accumulator(out.dtype))
+    factor = alpha.datum if isinstance(alpha, Scalar) else Const(scale, float(alpha))
+    operands = {"a": a.read(), "b": b.read(), "out": out.read(), "alpha": factor, "beta": Const(scale, 1.0)}
+    return tile_matmul.record(operands, {"precision": precision})
+
+
+def _gradient_factor(grad: Any, a: DType, b: DType, precision: str) -> tuple[Any, str]:
+    """The gradient of a product as a factor of the gradients' products, and the precision of these: the forward's.
+
+    Of bfloat16 it is rounded to that. Its range is float32's, float16's is not: there the gradient stays float32, which
+    tensor cores round to as many bits as float16 has.
+    """
+    halves = {a, b} <= {float16, bfloat16}
+    if grad.dtype != float32 or not halves:
+        return grad, precision if a == b == grad.dtype == float32 else "default"
+    if a == b == bfloat16:
+        return OPERATORS["cast"](grad, bfloat16), "default"
+    return grad, "tf32"
 
 
 def matmul_operator(a: Any, b: Any) -> Any:

@@ -15,7 +15,7 @@ from tilekit.ir.operands import Index
 from tilekit.ir.types import ArrayType, TileType
 
 
-@builtin(group=GROUP, atomics=("a",), cooperative=True, by_element=True)
+@builtin(group=GROUP, atomics=("a",), adds="t", cooperative=True, by_element=True)
 def tile_atomic_add(
     a: Array,
     t: Tile,

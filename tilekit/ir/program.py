@@ -56,6 +56,21 @@ class Scratch:
 
 
 @dataclass(frozen=True)
+class Summed:
+    """How the gradient of an array that a kernel reads is summed."""
+
+    array: str
+    """The parameter that is added to."""
+    gathered: bool
+    """Whether each element is summed by one block, in an order that is always the same; else by atomic additions."""
+    how: str
+    """Over what, or why it is not gathered."""
+
+    def __str__(self) -> str:
+        return f"{self.array}: {'gathered' if self.gathered else 'scattered'}, {self.how}"
+
+
+@dataclass(frozen=True)
 class Program:
     """Launches in order; each function's parameters are, by name, parameters or scratch arrays of the program."""
 
@@ -65,6 +80,8 @@ class Program:
     scratch: Mapping[str, Scratch]
     gradients: Mapping[str, str] = field(default_factory=dict)
     """Of a program of gradients: for each array parameter of the kernel the name of the one for its gradient."""
+    sums: tuple[Summed, ...] = ()
+    """Of one: how each array that is added to is summed, once ``gather_gradients`` has decided it."""
 
     @classmethod
     def of(cls, function: Function) -> Program:
@@ -101,9 +118,10 @@ class Program:
 
     def __str__(self) -> str:
         functions = "\n".join(str(launch.function) for launch in self.launches)
-        if len(self.launches) == 1 and not self.scratch and self.launches[0].grid is None:
+        if len(self.launches) == 1 and not self.scratch and not self.sums and self.launches[0].grid is None:
             return functions
         lines = [f"program {self.name}({', '.join(self.params)})"]
+        lines += [f"  {sum}" for sum in self.sums]
         lines += [f"  {name}: {scratch}" for name, scratch in self.scratch.items()]
         lines += [f"  {launch}" for launch in self.launches]
         return "\n".join([*lines, functions])

@@ -14,10 +14,10 @@ template <class T, int ND, class... Index> TK_FN u64 address_of(const Array<T, N
     for (int axis = 0; axis < (int)sizeof...(Index); ++axis) address += (u64)at[axis] * (u64)a.stride[axis];
     return address;
 }
-// The array without what lies from index `end` of its only axis on.
-template <class T> TK_FN Array<T, 1> clipped(Array<T, 1> a, i64 end)
+// The array without what lies from index `end` of an axis on.
+template <int Axis = 0, class T, int ND> TK_FN Array<T, ND> clipped(Array<T, ND> a, i64 end)
 {
-    if (a.shape[0] > end) a.shape[0] = end < 0 ? 0 : end;
+    if (a.shape[Axis] > end) a.shape[Axis] = end < 0 ? 0 : end;
     return a;
 }
 template <class T, int ND, class... Index> TK_FN T* element(const Array<T, ND>& a, Index... index)

@@ -1,0 +1,279 @@
+"""What a kernel adds to an array, tile by tile, and whether another kernel can gather it without atomics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilekit.builtins.grid import coordinate
+from tilekit.errors import Location
+from tilekit.ir.affine import Affine, affine_of, definitions
+from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, walk
+from tilekit.ir.sizes import Size
+from tilekit.ir.types import ArrayType, ScalarType, TileType, int32
+from tilekit.passes.eliminate_dead_code import eliminate_dead_code
+from tilekit.passes.fingerprints import Fingerprints
+from tilekit.passes.host_sizes import size_of, trips
+
+
+class NotGathered(Exception):
+    """Why a contribution cannot be gathered: the number of the condition that fails, and what fails it."""
+
+    def __init__(self, condition: int, why: str, location: Location | None = None) -> None:
+        super().__init__(why)
+        self.condition = condition
+        self.why = why
+        self.location = location
+
+    @property
+    def text(self) -> str:
+        """The whole sentence."""
+        line = f"line {self.location.line}: " if self.location else ""
+        return f"{line}{self.why} ({CONDITIONS[self.condition]})"
+
+
+CONDITIONS = {
+    1: "tiles must be parts of the array side by side, each axis moved by one index",
+    2: "loops around must be bounded by launch scalars and shapes",
+    3: "no condition at run time may stand around",
+    4: "what is added must be computable again without effects",
+}
+"""What a kernel that gathers asks of the loads of an array."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A coordinate of the launch's grid."""
+
+    axis: int
+
+    def __str__(self) -> str:
+        return f"coordinate {self.axis} of the grid"
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """The index of a loop around a contribution."""
+
+    loop: Op
+    start: Size
+    stop: Size
+    step: int
+
+    @property
+    def trips(self) -> Size:
+        return trips(self.start, self.stop, self.step)
+
+    @property
+    def value(self) -> Value:
+        return self.loop.blocks[0].params[0]
+
+    def __str__(self) -> str:
+        line = f" at line {self.loop.location.line}" if self.loop.location else ""
+        return f"the index of the loop{line}"
+
+
+Counter = Grid | Index
+"""What counts blocks or iterations."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where the tiles of a contribution lie along an axis of the array."""
+
+    extent: int
+    """Of the tile."""
+    index: Counter | None
+    """What moves them; None where they all begin at one place."""
+    step: int
+    """How far that moves them, counting up; 0 without an index."""
+    key: tuple[Any, ...]
+    """Equal for contributions whose tiles are the same parts of the array, in the same order."""
+
+
+def is_loop(op: Op) -> bool:
+    """Whether an op counts an index up or down, with what it carries."""
+    return op.builtin.carries and "step" in op.operands
+
+
+class Source:
+    """What is known of a function whose contributions are gathered."""
+
+    def __init__(self, fn: Function, ndim: int, sized: Mapping[Value, str]) -> None:
+        self.fn = fn
+        self.ndim = ndim
+        self.sized = sized
+        """The names of the parameters that sizes may depend on."""
+        self.defined = definitions(fn.body)
+        self.around: dict[Op, tuple[Op, ...]] = {}
+        """The ops whose blocks an op stands in, outermost first."""
+        self.home: dict[Op, Block] = {}
+        self.indices: dict[Value, Op] = {}
+        self.params = {value: name for name, value in fn.params.items()}
+        self.prints = Fingerprints(self.defined)
+        self._enter(fn.body, ())
+        self.depends: dict[Value, frozenset[Any]] = dict.fromkeys(fn.params.values(), frozenset())
+        """On which coordinates, loops and carried values (as themselves) a value depends."""
+        self.heavy: set[Value] = set()
+        """Values that take a product or a loop to compute."""
+        for op in walk(fn.body):
+            self._spread(op)
+
+    def _enter(self, block: Block, around: tuple[Op, ...]) -> None:
+        for op in block.ops:
+            self.around[op], self.home[op] = around, block
+            for inner in op.blocks:
+                self._enter(inner, (*around, op))
+
+    def _spread(self, op: Op) -> None:
+        inputs = inputs_of(op)
+        depends = frozenset[Any]().union(*(self.depends.get(value, frozenset()) for value in inputs))
+        if op.builtin is coordinate:
+            depends = frozenset((Grid(op.attrs["axis"]),))
+        heavy = bool(op.builtin.contraction) or (op.builtin.carries and len(op.blocks) == 1)
+        for block in op.blocks:
+            for param in block.params:
+                self.depends[param] = frozenset((param,))
+            if is_loop(op):
+                self.indices[block.params[0]] = op
+        for result in op.results:
+            self.depends[result] = depends
+            if heavy or not self.heavy.isdisjoint(inputs):
+                self.heavy.add(result)
+
+    def size(self, operand: Any) -> Size | None:
+        return size_of(operand, self.defined, self.sized)
+
+    def root(self, array: Value) -> tuple[Value, tuple[Op, ...]]:
+        """The parameter that an array is, or is a part of, and the ops that take the parts, outermost first."""
+        parts: tuple[Op, ...] = ()
+        while (op := self.defined.get(array)) is not None and op.builtin.part_of:
+            parts = (op, *parts)
+            whole = op.operands[op.builtin.part_of]
+            assert isinstance(whole, Value)
+            array = whole
+        return array, parts
+
+
+def inputs_of(op: Op) -> tuple[Value, ...]:
+    """The values that an op and its blocks read."""
+    return tuple(dict.fromkeys((*op.inputs(), *(value for block in op.blocks for value in block.free))))
+
+
+def without(fn: Function, dropped: Callable[[Op], bool]) -> Function:
+    """The function without some ops, and without what only they needed."""
+
+    def kept(block: Block) -> Block:
+        ops = (op for op in block.ops if not dropped(op))
+        found = (op.with_(blocks=tuple(map(kept, op.blocks))) if op.blocks else op for op in ops)
+        return Block(block.params, tuple(found), block.results)
+
+    return eliminate_dead_code(fn.with_body(kept(fn.body)))
+
+
+def has_own_effect(op: Op) -> bool:
+    """Whether an op itself, not one inside it, does more than yield its results."""
+    return op.builtin.side_effect or bool(op.builtin.writes or op.builtin.atomics)
+
+
+def additions(fn: Function) -> dict[Value, list[Op]]:
+    """The atomic updates of each array parameter, in order; of None those of arrays that are only known at run time."""
+    source = Source(fn, 0, {})
+    found: dict[Value, list[Op]] = {}
+    for op in walk(fn.body):
+        for name in op.builtin.atomics:
+            for array in leaves(op.operands[name]):
+                found.setdefault(source.root(array)[0], []).append(op)
+    return found
+
+
+class Contribution:
+    """One atomic addition of a tile, in a function that does nothing else."""
+
+    def __init__(self, fn: Function, add: Op, ndim: int, sized: Mapping[Value, str]) -> None:
+        self.location = add.location
+        if not add.builtin.adds:
+            raise NotGathered(1, "its elements are added one at a time", add.location)
+        alone = without(fn, lambda op: has_own_effect(op) and op is not add)
+        self.source = Source(alone, ndim, sized)
+        self.add = next(op for op in walk(alone.body) if op is add)
+        value = add.operands[add.builtin.adds]
+        assert isinstance(value, Value) and isinstance(value.type, TileType)
+        self.value = value
+        self.type: TileType = value.type
+        self.loops = [self._index(op) for op in self.source.around[add]]
+        (array,) = (found for name in add.builtin.atomics for found in leaves(add.operands[name]))
+        self.array, self.parts = self.source.root(array)
+        self.positions = tuple(self._positions())
+        used = [position.index for position in self.positions if position.index is not None]
+        if len(set(used)) < len(used):
+            twice = next(index for index in used if used.count(index) > 1)
+            raise NotGathered(1, f"{twice} moves its tiles along two axes", self.location)
+        everything: list[Counter] = [*(Grid(axis) for axis in range(ndim)), *self.loops]
+        self.moving: list[Counter] = used
+        """What moves the tiles, in order of the array's axes."""
+        self.summed: list[Counter] = [index for index in everything if index not in used]
+        """What is added up to one tile, the outermost first."""
+
+    def _index(self, op: Op) -> Index:
+        where = op.location
+        if not is_loop(op):
+            what = "a loop that ends when a condition does" if len(op.blocks) == 1 else "a condition"
+            raise NotGathered(3, f"it stands under {what} that is only known at run time", where)
+        start, stop, step = (self.source.size(op.operands[name]) for name in ("start", "stop", "step"))
+        if start is None or stop is None:
+            raise NotGathered(2, "the bounds of a loop around it depend on more than launch scalars and shapes", where)
+        if not isinstance(step, int) or step == 0:
+            raise NotGathered(2, "the step of a loop around it is only known at run time", where)
+        return Index(op, start, stop, step)
+
+    def _positions(self) -> Iterator[Position]:
+        for part in self.parts:
+            for item in entries(part.operands["index"]):
+                yield self._position(item, 1)
+        given = entries(self.add.operands["offset"])
+        for axis, extent in enumerate(self.type.shape):
+            yield self._position(given[axis] if axis < len(given) else Const(ScalarType(int32), 0), extent)
+
+    def _position(self, offset: Any, extent: int) -> Position:
+        found = affine_of(offset, self.source.defined)
+        moved = [(value, self.counter(value)) for value in found.terms]
+        rest = Affine(found.constant, {value: found.factor(value) for value, index in moved if index is None})
+        base = self._base(rest)
+        moving = [(index, found.factor(value)) for value, index in moved if index is not None]
+        merged: dict[Any, int] = {}
+        for index, factor in moving:
+            merged[index] = merged.get(index, 0) + factor
+        merged = {index: factor for index, factor in merged.items() if factor}
+        if not merged:
+            return Position(extent, None, 0, (extent, base))
+        if len(merged) > 1:
+            raise NotGathered(1, f"{' and '.join(map(str, merged))} move its tiles along one axis", self.location)
+        ((index, factor),) = merged.items()
+        step = factor * (index.step if isinstance(index, Index) else 1)
+        if abs(step) != extent:
+            raise NotGathered(
+                1, f"{index} moves its tiles by {abs(step)}, and they have {extent} elements there", self.location
+            )
+        range_key = index if isinstance(index, Grid) else (index.start, index.stop, index.step)
+        up = step if isinstance(index, Grid) or index.step > 0 else -step
+        return Position(extent, index, up, (extent, base, factor, range_key))
+
+    def counter(self, value: Value) -> Counter | None:
+        """The index that a term of an offset is; None for what is the same in the whole launch."""
+        op = self.source.defined.get(value)
+        if op is not None and op.builtin is coordinate:
+            return Grid(op.attrs["axis"])
+        return next((index for index in self.loops if index.value is value), None)
+
+    def _base(self, rest: Affine) -> Any:
+        sizes = [(self.source.size(value), by) for value, by in rest.terms.items()]
+        if any(size is None for size, _ in sizes):
+            raise NotGathered(1, "where its tiles lie is computed from more than one index at a time", self.location)
+        return (rest.constant, frozenset(sizes))
+
+
+def entries(operand: Any) -> tuple[Any, ...]:
+    """The integers of an index or offset."""
+    return operand if isinstance(operand, tuple) else (operand,)

@@ -1,0 +1,53 @@
+"""Which values of a function are computed in the same way from the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilekit.ir.core import Block, Const, Op, Value
+
+
+class Fingerprints:
+    """Of each value something that is equal for those which are computed alike.
+
+    A value without an op, such as a parameter, is like itself alone; so is what an op with an effect gives.
+    """
+
+    def __init__(self, defined: Mapping[Value, Op]) -> None:
+        self.defined = defined
+        self._known: dict[Value, Any] = {}
+
+    def of(self, operand: Any) -> Any:
+        """The fingerprint of an operand."""
+        if isinstance(operand, tuple):
+            return tuple(map(self.of, operand))
+        if not isinstance(operand, Value):
+            return (str(operand.type), operand.value) if isinstance(operand, Const) else operand
+        if operand not in self._known:
+            op = self.defined.get(operand)
+            self._known[operand] = operand if op is None or op.has_effect else (self._op(op, {}), op.results.index(operand))
+        return self._known[operand]
+
+    def _op(self, op: Op, inside: dict[Value, Any]) -> Any:
+        operands = tuple((name, self._item(item, inside)) for name, item in op.operands.items())
+        attrs = tuple((name, repr(value)) for name, value in op.attrs.items())
+        return (op.builtin.name, operands, attrs, tuple(self._block(block, inside) for block in op.blocks))
+
+    def _item(self, operand: Any, inside: dict[Value, Any]) -> Any:
+        if isinstance(operand, tuple):
+            return tuple(self._item(item, inside) for item in operand)
+        return inside[operand] if isinstance(operand, Value) and operand in inside else self.of(operand)
+
+    def _block(self, block: Block, inside: dict[Value, Any]) -> Any:
+        inside = dict(inside)
+
+        def define(values: tuple[Value, ...]) -> None:
+            inside.update((value, (len(inside) + number, str(value.type))) for number, value in enumerate(values))
+
+        define(block.params)
+        ops = []
+        for op in block.ops:
+            ops.append(self._op(op, inside))
+            define(op.results)
+        return (tuple(ops), self._item(block.results, inside))

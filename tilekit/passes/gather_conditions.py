@@ -1,0 +1,249 @@
+"""Whether what a contribution adds can be computed in another kernel, and what is better kept in memory for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from tilekit.builtins.grid import coordinate
+from tilekit.builtins.memory import tile_load
+from tilekit.ir.affine import affine_of
+from tilekit.ir.core import Function, Op, Value, leaves, walk
+from tilekit.ir.handles import Array
+from tilekit.ir.sizes import Product, Size
+from tilekit.ir.types import TileType
+from tilekit.passes.contributions import (
+    Contribution,
+    Grid,
+    NotGathered,
+    Source,
+    entries,
+    inputs_of,
+    is_loop,
+)
+from tilekit.passes.gather_nest import is_product, number_of, split, unrounded
+from tilekit.passes.host_sizes import folded
+from tilekit.passes.scope import datum_of
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A tile that one launch stores in scratch memory, for launches that follow."""
+
+    array: Value
+    name: str
+    value: Value
+    contribution: Contribution
+    """That it belongs to."""
+    axes: tuple[tuple[int, ...], ...]
+    """By which coordinates of the grid it lies along each of its axes, the slowest first."""
+
+    @property
+    def type(self) -> TileType:
+        assert isinstance(self.value.type, TileType)
+        return self.value.type
+
+    def shape(self, dims: tuple[Size, ...]) -> tuple[Size, ...]:
+        """Of the scratch array: the tiles of all blocks side by side."""
+        sizes = []
+        for extent, grid in zip(self.type.shape, self.axes, strict=True):
+            size = folded(reduce(Product, (dims[axis] for axis in grid), extent))
+            assert size is not None
+            sizes.append(size)
+        return tuple(sizes)
+
+    def offset(self, at: Mapping[int, Any], dims: tuple[Size, ...], number: Callable[[Size], Any]) -> tuple[Any, ...]:
+        """Where the tile of a block begins, from the block's coordinates."""
+        found = []
+        for extent, grid in zip(self.type.shape, self.axes, strict=True):
+            place: Any = 0
+            for axis in grid:
+                here = number_of(at[axis])
+                place = here if isinstance(place, int) else place * number_of(number(dims[axis])) + here
+            found.append(place * extent)
+        return tuple(found)
+
+    def load(self, at: Mapping[int, Any], dims: tuple[Size, ...], number: Callable[[Size], Any]) -> Value:
+        """Record a load of the tile."""
+        found = datum_of(tile_load(Array(self.array), self.type.shape, self.offset(at, dims, number)))
+        assert isinstance(found, Value)
+        return found
+
+
+class Conditions:
+    """What of a function's values can be computed again elsewhere."""
+
+    def __init__(self, fn: Function, ndim: int) -> None:
+        self.source = Source(fn, ndim, {value: name for name, value in fn.params.items()})
+        self.writers: dict[Value, list[Op]] = {}
+        for op in walk(fn.body):
+            for name in dict.fromkeys((*op.builtin.writes, *op.builtin.atomics)):
+                for array in leaves(op.operands[name]):
+                    self.writers.setdefault(self.source.root(array)[0], []).append(op)
+
+    def stores(self, array: Value) -> Op | None:
+        """An op that writes an array and does not only add to it."""
+        return next((op for op in self.writers.get(array, ()) if op.builtin.writes), None)
+
+    def kept_by(self, contribution: Contribution) -> Iterator[tuple[Value, tuple[tuple[int, ...], ...]]]:
+        """The values of a contribution to be kept in scratch memory, and by which coordinates they lie there.
+
+        Raises:
+            NotGathered: something else cannot be computed again.
+        """
+        own, factors = _own_values(contribution)
+        source, seen = contribution.source, set[Value]()
+        counters = {Grid(axis) for axis in range(source.ndim)} | {index.value for index in contribution.loops}
+        waiting = [contribution.value]
+        while waiting:
+            value = unrounded(source, waiting.pop())
+            if value in seen or value in source.params:
+                continue
+            seen.add(value)
+            op = source.defined.get(value)
+            if op is None:
+                self._check_index(contribution, value)
+                continue
+            again = not counters <= source.depends[value]
+            if value not in own and self._is_kept(source, value, again and value in factors):
+                self._check_all(contribution, value)
+                yield value, self._axes(source, value)
+                continue
+            if again and value not in own and _is_heavy(op):
+                where = "a product" if op.builtin.contraction else "a loop"
+                raise NotGathered(4, f"{where} would be computed again for each tile", op.location)
+            self._check(contribution.source, op, conditions=True)
+            waiting += inputs_of(op)
+
+    def _check_index(self, contribution: Contribution, value: Value) -> None:
+        if not any(index.value is value for index in contribution.loops):
+            name = repr(value.hint) if value.hint else f"a {value.type}"
+            raise NotGathered(4, f"it depends on {name}, which a loop carries", contribution.location)
+
+    def _is_kept(self, source: Source, value: Value, is_factor: bool) -> bool:
+        """Whether a value is a tile of the block that takes longer to compute than to load, or that products read."""
+        op = source.defined[value]
+        of_block = all(isinstance(on, Grid) for on in source.depends[value])
+        if not of_block or not isinstance(value.type, TileType) or not value.type.shape or len(value.type.shape) > 4:
+            return False
+        if op not in source.fn.body.ops and any(each.runs_anyway for each in _slice(source, value)):
+            return False  # of a loop that may have no iteration
+        return value in source.heavy or (is_factor and not op.builtin.reads and bool(source.depends[value]))
+
+    def _axes(self, source: Source, value: Value) -> tuple[tuple[int, ...], ...]:
+        """Along which axis of a kept tile each coordinate moves: as in an array of which such a tile is loaded."""
+        assert isinstance(value.type, TileType)
+        found: dict[int, int] = {}
+        for op in _slice(source, value):
+            if op.builtin.reads and "offset" in op.operands and op.results[0].type.shape == value.type.shape:  # type: ignore[union-attr]
+                for axis, item in enumerate(entries(op.operands["offset"])):
+                    on = [source.defined.get(term) for term in affine_of(item, source.defined).terms]
+                    moving = [each.attrs["axis"] for each in on if each is not None and each.builtin is coordinate]
+                    if len(moving) == 1:
+                        found.setdefault(moving[0], axis)
+        if not found and source.ndim > 1 and len(value.type.shape) > 1:
+            found[source.ndim - 1] = len(value.type.shape) - 1
+        every = range(source.ndim)
+        loose = [axis for axis in every if axis not in found]
+        lying = [[axis for axis in every if found.get(axis) == number] for number in range(len(value.type.shape))]
+        return tuple((*loose, *axes) if number == 0 else tuple(axes) for number, axes in enumerate(lying))
+
+    def _check_all(self, contribution: Contribution, value: Value) -> None:
+        for op in _slice(contribution.source, value):
+            self._check(contribution.source, op, conditions=False)
+
+    def _check(self, source: Source, op: Op, conditions: bool) -> None:
+        """Raise for an op that cannot run in another kernel."""
+        for each in (op, *(inner for block in op.blocks for inner in walk(block))):
+            own = each.builtin
+            if own.side_effect or own.writes or own.atomics:
+                why = f"computing it again would repeat the effect of {own.spelled}"
+                raise NotGathered(4, why, each.location)
+            if conditions and own.carries and not is_loop(each) and _does_much(each):
+                raise NotGathered(3, "what it adds is computed under a condition", each.location)
+            for name in own.reads:
+                for array in leaves(each.operands[name]):
+                    root, _ = source.root(array)
+                    if root in self.writers and not self._is_taken(root, each):
+                        raise NotGathered(4, "it depends on an array that the kernel writes", each.location)
+
+    def _is_taken(self, array: Value, load: Op) -> bool:
+        """Whether a load reads what its block, and no other, overwrites next: then it finds the same before."""
+        writers = self.writers[array]
+        store = writers[0]
+        if len(writers) > 1 or not store.builtin.writes or "offset" not in store.operands:
+            return False
+        home = self.source.home
+        if home.get(load) is not home.get(store) or home.get(store) is None:
+            return False
+        ops = home[store].ops
+        same = load.operands["offset"] == store.operands["offset"] and _tile(store).shape == load.results[0].type.shape  # type: ignore[union-attr]
+        arrays = [next(leaves(op.operands[name])) for op, name in ((load, load.builtin.reads[0]), (store, store.builtin.writes[0]))]
+        return same and arrays[0] is arrays[1] and ops.index(load) < ops.index(store) and self._is_apart(store)
+
+    def _is_apart(self, store: Op) -> bool:
+        """Whether each block and each iteration writes elements of its own."""
+        source, around = self.source, self.source.around[store]
+        parts = source.root(next(leaves(store.operands[store.builtin.writes[0]])))[1]
+        items = [(item, 1) for part in parts for item in entries(part.operands["index"])]
+        items += list(zip(entries(store.operands["offset"]), _tile(store).shape, strict=False))
+        if not all(map(is_loop, around)):
+            return False
+        steps: dict[Any, Any] = {Grid(axis): 1 for axis in range(source.ndim)}
+        steps |= {op.blocks[0].params[0]: source.size(op.operands["step"]) for op in around}
+        for item, extent in items:
+            terms = affine_of(item, source.defined).terms
+            moving = [(self._counter(value), by) for value, by in terms.items() if source.size(value) is None]
+            if len(moving) == 1 and isinstance(step := steps.get(moving[0][0]), int):
+                if abs(step * moving[0][1]) >= extent:
+                    del steps[moving[0][0]]
+            elif moving:
+                return False
+        return not steps
+
+    def _counter(self, value: Value) -> Any:
+        op = self.source.defined.get(value)
+        return Grid(op.attrs["axis"]) if op is not None and op.builtin is coordinate else value
+
+
+def _tile(store: Op) -> TileType:
+    (type,) = (value.type for value in store.inputs() if isinstance(value.type, TileType))
+    return type
+
+
+def _own_values(contribution: Contribution) -> tuple[set[Value], set[Value]]:
+    """What is the contribution itself, in other places, and the factors of the product that it is."""
+    source = contribution.source
+    core, tail = split(source, contribution.value)
+    own = {contribution.value, unrounded(source, contribution.value), core, *(op.results[0] for op in tail)}
+    factors: set[Value] = set()
+    if is_product(source, core):
+        product = source.defined[core]
+        for name in product.builtin.contraction[:2]:
+            factor = product.operands[name]
+            assert isinstance(factor, Value)
+            factors.add(split(source, factor)[0])
+    return own, factors
+
+
+def _is_heavy(op: Op) -> bool:
+    return bool(op.builtin.contraction) or (op.builtin.carries and len(op.blocks) == 1)
+
+
+def _does_much(op: Op) -> bool:
+    """Whether a branch or loop does more than choose numbers."""
+    inner = [each for block in op.blocks for each in walk(block)]
+    return any(each.builtin.reads or each.builtin.contraction or each.builtin.cooperative for each in inner)
+
+
+def _slice(source: Source, value: Value) -> Iterator[Op]:
+    """The ops that a value comes from."""
+    seen, waiting = set[Op](), [value]
+    while waiting:
+        op = source.defined.get(waiting.pop())
+        if op is not None and op not in seen:
+            seen.add(op)
+            yield op
+            waiting += inputs_of(op)
