@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # found by ``find`` at the first use: the compiler is much of
     from tilekit.runtime.compile import compile as compile
     from tilekit.runtime.cuda.waiting import synchronize as synchronize
     from tilekit.runtime.explain import explain as explain
+    from tilekit.runtime.gradcheck import gradcheck as gradcheck
+    from tilekit.runtime.jacobian import jacobian as jacobian
     from tilekit.runtime.launch import Launch as Launch, launch as launch, launch_tiled as launch_tiled
     from tilekit.runtime.spec import spec as spec
 
