@@ -31,6 +31,9 @@ API = (
 """The modules whose ``__all__`` is public as it stands."""
 
 
+MODULES = {"torch": "tilekit.interop.torch"}
+"""Public modules by name; each imports its library where it is used."""
+
 _LATE = ("tilekit.builtins", "tilekit.runtime.specialise", "tilekit.runtime.program", "tilekit.runtime.warp_arrays",
          "numpy.ma", "importlib.metadata", "email.parser")  # fmt: skip
 """What a first launch imports, and what that imports as it runs."""
@@ -98,7 +101,7 @@ def find(name: str) -> Any:
         return importlib.import_module("tilekit.runtime.cache").tilekit_version()
     if name.startswith("_"):
         raise AttributeError(f"module 'tilekit' has no attribute {name!r}")
-    found = _functions().get(name)
+    found = importlib.import_module(MODULES[name]) if name in MODULES else _functions().get(name)
     if found is None:
         found = _creators().get(name)
     if found is None:
@@ -128,7 +131,7 @@ def in_warp(name: str) -> bool:
 
 
 def listed() -> list[str]:
-    return [*_functions(), *_creators(), *warp_names.names()]
+    return [*_functions(), *_creators(), *warp_names.names(), *MODULES]
 
 
 @dataclass(frozen=True)
@@ -200,8 +203,17 @@ def on_the_host() -> list[Documented]:
     return [
         *(_entry(name, "Kernels and launches", getattr(module, name)) for name, module in offered),
         *(_entry(name, "Arrays", value) for name, value in _creators().items()),
+        *(entry for name in MODULES for entry in _module_entries(name)),
         *(_entry(name, "Types", getattr(sys.modules["tilekit"], name)) for name in types),
     ]
+
+
+def _module_entries(name: str) -> list[Documented]:
+    """A public module, and what it offers."""
+    module = find(name)
+    doc = inspect.cleandoc(module.__doc__ or "")
+    offered = [_entry(f"{name}.{member}", "Modules", getattr(module, member)) for member in module.__all__]
+    return [Documented(name, "Modules", None, doc), *offered]
 
 
 def _entry(name: str, group: str, value: Any) -> Documented:
