@@ -21,13 +21,12 @@ GROUP = "Scalar math"
 
 
 def elementwise(
-    operator: str | None = None, unify: tuple[str, ...] = (), group: str = GROUP, approximate: bool = False
+    operator: str | None = None, unify: tuple[str, ...] = (), group: str = GROUP, **properties: Any
 ) -> Callable[..., Builtin]:
     """Declare scalar arithmetic that the native header of the same name computes."""
 
     def declare(signature: Callable[..., Any]) -> Builtin:
-        properties = {"operator": operator, "unify": unify, "approximate": approximate}
-        found = builtin(group=group, elementwise=True, **properties)(signature)
+        found = builtin(group=group, elementwise=True, operator=operator, unify=unify, **properties)(signature)
 
         @found.emit
         def _emit(cx: Any) -> str:
@@ -62,7 +61,7 @@ def same_type(declared: Builtin, kinds: str = "iuf") -> None:
     declared.result(rule, (first,))
 
 
-@elementwise("+", unify=("a", "b"))
+@elementwise("+", unify=("a", "b"), units={"a": -0.0, "b": -0.0})
 def add(a: Number, b: Number) -> Number:
     """Add two numbers or tiles: integers wrap around, floats round to nearest.
 
@@ -80,7 +79,7 @@ def add(a: Number, b: Number) -> Number:
     """
 
 
-@elementwise("-", unify=("a", "b"))
+@elementwise("-", unify=("a", "b"), units={"b": 0.0})
 def sub(a: Number, b: Number) -> Number:
     """Subtract ``b`` from ``a``.
 
@@ -98,7 +97,7 @@ def sub(a: Number, b: Number) -> Number:
     """
 
 
-@elementwise("*", unify=("a", "b"))
+@elementwise("*", unify=("a", "b"), units={"a": 1.0, "b": 1.0})
 def mul(a: Number, b: Number) -> Number:
     """Multiply two numbers or tiles: integers wrap around, floats round to nearest.
 
@@ -116,7 +115,7 @@ def mul(a: Number, b: Number) -> Number:
     """
 
 
-@elementwise("/", unify=("a", "b"))
+@elementwise("/", unify=("a", "b"), units={"b": 1.0})
 def div(a: Number, b: Number) -> Number:
     """Divide: integers truncate toward zero (and give 0 for a divisor of 0), floats follow IEEE.
 

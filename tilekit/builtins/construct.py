@@ -38,7 +38,7 @@ def check_shape(shape: tuple[int, ...], name: str) -> None:
         raise KernelValueError(f"{name} needs extents of at least 1, got the shape {shape}")
 
 
-@builtin(group=GROUP, operator="full", cooperative=True, by_element=True)
+@builtin(group=GROUP, operator="full", cooperative=True, by_element=True, fills="value")
 def tile_full(shape: Shape, value: Scalar, dtype: DTypeLike = None, storage: str = "register") -> Tile:  # type: ignore[assignment]
     """A tile with every element the same.
 

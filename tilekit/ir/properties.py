@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tilekit.ir.regions import Region
 
@@ -21,6 +22,10 @@ class Properties:
     """Its ``reference`` is only near what compiled code gives, which the interpreter asks where it can be had."""
     cooperative: bool = False
     """All lanes of the block take part, so it must not stand under a per-lane condition."""
+    units: Mapping[str, float] = field(default_factory=dict)
+    """Of an op of two operands, the number in one of them that makes the result the other one, bit for bit."""
+    fills: str = ""
+    """The operand that is every element of the result."""
     unify: tuple[str, ...] = ()
     """Operands that must share one dtype."""
     updates: str | None = None

@@ -14,14 +14,17 @@ from tilekit.passes.check_initialized import check_initialized
 from tilekit.passes.choose_gemm import serve_products
 from tilekit.passes.compose_views import compose_views
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
+from tilekit.passes.expand import expand
 from tilekit.passes.form_lanes import form_lanes
 from tilekit.passes.issue_warnings import issue_warnings
+from tilekit.passes.legalize import legalize
 from tilekit.passes.mask_missing_lanes import mask_missing_lanes
 from tilekit.passes.read_factors_in_place import read_factors_in_place
+from tilekit.passes.simplify import simplify
 from tilekit.passes.uniformity import check_lanes, runs_lanes
 
 Observer = Callable[[str, Function], None]
-PASSES: tuple[Callable[[Function], Function], ...] = (eliminate_dead_code,)
+PASSES: tuple[Callable[[Function], Function], ...] = (eliminate_dead_code, simplify)
 CPU_PASSES: tuple[Callable[[Function], Function], ...] = (read_factors_in_place,)
 
 
@@ -29,7 +32,7 @@ def run_pipeline(fn: Function, target: Target, observe: Observer = lambda name, 
     """Run every pass on a traced function; ``observe`` sees the function after each one, for dumps and timing."""
     observe("trace", fn)
     verify(fn)
-    fn = compose_views(check_initialized(fn))
+    fn = compose_views(check_initialized(expand(fn)))
     verify(fn)
     lanes = target.block_dim if runs_lanes(fn, target.tiled) else None
     if lanes is not None:
@@ -50,5 +53,8 @@ def run_pipeline(fn: Function, target: Target, observe: Observer = lambda name, 
         fn = serve_products(fn, target)
         verify(fn)
         observe("choose_gemm", fn)
+    fn = legalize(fn)
+    verify(fn)
+    observe("legalize", fn)
     issue_warnings(fn, target)
     return fn, assign_storage(fn, assign_layouts(fn, target))

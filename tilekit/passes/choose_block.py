@@ -11,8 +11,12 @@ from tilekit.ir.core import Function, walk
 from tilekit.ir.regions import emitted
 from tilekit.passes.assign_layouts import assign_layouts, tiles_of
 from tilekit.passes.choose_gemm import threads_of_products
+from tilekit.passes.compose_views import compose_views
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
+from tilekit.passes.expand import expand
 from tilekit.passes.form_lanes import form_lanes
+from tilekit.passes.legalize import legalize
+from tilekit.passes.simplify import simplify
 from tilekit.passes.uniformity import runs_lanes
 
 MOST_THREADS = 1024
@@ -26,9 +30,10 @@ def choose_block(fn: Function, target: Target) -> Target:
     if runs_lanes(fn, target.tiled) or any(op.builtin.exact_block for op in walk(fn.body)):
         return replace(target, threads=target.block_dim)
     target = replace(target, threads=min(round_up(target.block_dim, WARP), MOST_THREADS))
+    fn = simplify(eliminate_dead_code(form_lanes(compose_views(expand(fn)), None)))
     if any(op.builtin.contraction for op in walk(fn.body)):
-        return replace(target, threads=threads_of_products(eliminate_dead_code(fn), target, target.threads))
-    return replace(target, threads=_busy(eliminate_dead_code(form_lanes(fn, None)), target))
+        return replace(target, threads=threads_of_products(fn, target, target.threads))
+    return replace(target, threads=_busy(legalize(fn), target))
 
 
 def _busy(fn: Function, target: Target) -> int:

@@ -29,7 +29,9 @@ from tilekit.passes.activity import (
     writes_gradient,
     written_arrays,
 )
+from tilekit.passes.canonicalize import canonicalize
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
+from tilekit.passes.expand import expand
 from tilekit.passes.scope import Scope, datum_of, zero_of
 
 PREFIX = "adj_"
@@ -47,7 +49,7 @@ def differentiate(fn: Function) -> Program:
     Raises:
         KernelNotImplementedError: the gradient cannot be computed rightly; the error names the op and its line.
     """
-    fn = eliminate_dead_code(fn)
+    fn = eliminate_dead_code(expand(canonicalize(fn)))
     refuse_overwritten_inputs(fn)
     arrays = gradient_arrays(fn)
     known = {value: Value(value.type, value.hint) for value in fn.params.values()}

@@ -15,12 +15,12 @@ from tilekit.ir.types import ScalarType, TileType
 from tilekit.passes.lane_group import (
     Known,
     LaneGroup,
-    apply_lower,
     computed_again,
     in_lane,
     number_in_lanes,
     used_values,
 )
+from tilekit.passes.lowering import lowered
 from tilekit.passes.uniformity import Uniformity, is_cooperative, is_update, writes_tile
 
 
@@ -151,7 +151,7 @@ class _Block:
         }
         if (per_lane or op.builtin.lane) and op.builtin.has("lower"):  # a coordinate that is lane 0's for all of them
             lane = 0 if op.builtin.lane else None
-            ops, self.known.renamed[op.results[0]] = apply_lower(op, operands, lane, self.former.lanes)
+            ops, (self.known.renamed[op.results[0]],) = lowered(op, operands, lane=lane, lanes=self.former.lanes)
             self.out += ops
         elif op.builtin.carries:
             self._region(op)

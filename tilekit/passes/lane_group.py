@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from tilekit.builtins.array_elements import undefined_array
 from tilekit.builtins.lanes import lane_get, lane_loop, lane_set, lane_slots
 from tilekit.errors import KernelNotImplementedError
-from tilekit.ir.context import Builder, using
-from tilekit.ir.core import Block, Const, Op, Value, make_op, map_operand
-from tilekit.ir.handles import Scalar, Tile
+from tilekit.ir.core import Block, Const, Op, Value, make_op
+from tilekit.ir.handles import Scalar
 from tilekit.ir.regions import captured
 from tilekit.ir.rewrite import Rewriter
 from tilekit.ir.types import ArrayType, ScalarType, TileType, int32
+from tilekit.passes.lowering import lowered
 from tilekit.passes.uniformity import updated_base, updated_operand, writes_tile
 
 INDEX = ScalarType(int32)
@@ -26,30 +26,17 @@ def used_values(op: Op) -> Iterator[Value]:
     yield from captured(op)
 
 
-def apply_lower(op: Op, operands: Mapping[str, Any], lane: Any, lanes: int) -> tuple[list[Op], Any]:
-    """What an op's ``lower`` rule makes of it: the ops, and the value of its result."""
-
-    def handle(item: Any) -> Any:
-        return Tile(item) if isinstance(item.type, TileType) else Scalar(item)
-
-    given = {name: map_operand(operand, handle) for name, operand in operands.items()}
-    with using(Builder(locate=lambda: op.location)) as builder:
-        result = op.builtin.apply("lower", given, op.attrs, lane=lane, lanes=lanes)
-        datum = result.read() if isinstance(result, Tile) else result.datum
-    return builder.ops, datum
-
-
 def in_lane(known: dict[Value, Any], lane: Any, lanes: int) -> Rewriter:
     """Rebuilds ops so that what depends on the lane becomes what it means in that lane."""
 
-    def lowered(op: Op, rewriter: Rewriter) -> list[Op] | None:
+    def change(op: Op, rewriter: Rewriter) -> list[Op] | None:
         if not (op.builtin.lane and op.builtin.has("lower")):
             return None
         operands = {name: rewriter.operand(operand) for name, operand in op.operands.items()}
-        ops, rewriter.known[op.results[0]] = apply_lower(op, operands, lane, lanes)
+        ops, (rewriter.known[op.results[0]],) = lowered(op, operands, lane=lane, lanes=lanes)
         return ops
 
-    return Rewriter(known, lowered)
+    return Rewriter(known, change)
 
 
 @dataclass
