@@ -135,7 +135,9 @@ def test_a_fused_layer_computes_its_sums_once_more() -> None:
 
 
 @tk.kernel
-def stencil(a: tk.array1d[tk.float64], b: tk.array2d[tk.float64], d: tk.array1d[tk.float64], out: tk.array1d[tk.float64]):
+def stencil(
+    a: tk.array1d[tk.float64], b: tk.array2d[tk.float64], d: tk.array1d[tk.float64], out: tk.array1d[tk.float64]
+):
     i = tk.tid()
     left, right = tk.tile_load(a, shape=4, offset=i * 4), tk.tile_load(a, shape=4, offset=i * 4 + 1)
     both = tk.tile_load(d, shape=4, offset=i * 4) * tk.tile_load(d, shape=4, offset=4 * i)

@@ -68,6 +68,8 @@ class Properties:
     """Floats among its results may hold bits of integers that depend on floats: their gradient is not lost unseen."""
     reuses: tuple[str, ...] = ()
     """Tile operands whose storage the result may take over."""
+    stops_gradient: bool = False
+    """No gradient flows through it: its results are constants of differentiation."""
     region: Region | None = None
     """How it runs its blocks, where it owns any."""
     moves: tuple[str, ...] = ()

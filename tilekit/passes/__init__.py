@@ -16,6 +16,7 @@ from tilekit.passes.compose_views import compose_views
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.expand import expand
 from tilekit.passes.form_lanes import form_lanes
+from tilekit.passes.inline import inline
 from tilekit.passes.issue_warnings import issue_warnings
 from tilekit.passes.legalize import legalize
 from tilekit.passes.mask_missing_lanes import mask_missing_lanes
@@ -32,7 +33,7 @@ def run_pipeline(fn: Function, target: Target, observe: Observer = lambda name, 
     """Run every pass on a traced function; ``observe`` sees the function after each one, for dumps and timing."""
     observe("trace", fn)
     verify(fn)
-    fn = compose_views(check_initialized(expand(fn)))
+    fn = compose_views(check_initialized(expand(inline(fn))))
     verify(fn)
     lanes = target.block_dim if runs_lanes(fn, target.tiled) else None
     if lanes is not None:

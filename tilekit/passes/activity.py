@@ -73,6 +73,8 @@ def _spread(block: Block, varied: set[Value]) -> None:
         own = op.builtin
         if op.blocks:
             _spread_region(op, varied)
+        elif own.stops_gradient:
+            continue
         elif own.reads or own.atomics or own.puns or any(value in varied for value in op.inputs()):
             varied.update(value for value in op.results if has_gradient(value.type))
 

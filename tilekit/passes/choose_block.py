@@ -15,6 +15,7 @@ from tilekit.passes.compose_views import compose_views
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.expand import expand
 from tilekit.passes.form_lanes import form_lanes
+from tilekit.passes.inline import inline
 from tilekit.passes.legalize import legalize
 from tilekit.passes.simplify import simplify
 from tilekit.passes.uniformity import runs_lanes
@@ -27,6 +28,7 @@ def choose_block(fn: Function, target: Target) -> Target:
     else what products on tensor cores want, else whole warps near the hint given, without those that would idle."""
     if target.is_cpu:
         return replace(target, threads=1)
+    fn = inline(fn)
     if runs_lanes(fn, target.tiled) or any(op.builtin.exact_block for op in walk(fn.body)):
         return replace(target, threads=target.block_dim)
     target = replace(target, threads=min(round_up(target.block_dim, WARP), MOST_THREADS))

@@ -26,7 +26,9 @@ class Fingerprints:
             return (str(operand.type), operand.value) if isinstance(operand, Const) else operand
         if operand not in self._known:
             op = self.defined.get(operand)
-            self._known[operand] = operand if op is None or op.has_effect else (self._op(op, {}), op.results.index(operand))
+            self._known[operand] = (
+                operand if op is None or op.has_effect else (self._op(op, {}), op.results.index(operand))
+            )
         return self._known[operand]
 
     def _op(self, op: Op, inside: dict[Value, Any]) -> Any:

@@ -180,7 +180,10 @@ class Conditions:
             return False
         ops = home[store].ops
         same = load.operands["offset"] == store.operands["offset"] and _tile(store).shape == load.results[0].type.shape  # type: ignore[union-attr]
-        arrays = [next(leaves(op.operands[name])) for op, name in ((load, load.builtin.reads[0]), (store, store.builtin.writes[0]))]
+        arrays = [
+            next(leaves(op.operands[name]))
+            for op, name in ((load, load.builtin.reads[0]), (store, store.builtin.writes[0]))
+        ]
         return same and arrays[0] is arrays[1] and ops.index(load) < ops.index(store) and self._is_apart(store)
 
     def _is_apart(self, store: Op) -> bool:

@@ -178,7 +178,9 @@ def contributions_to(
     for each in found[1:]:
         if [p.key for p in each.positions] != [p.key for p in first.positions]:
             line = first.location.line if first.location else 0
-            raise NotGathered(1, f"its tiles are not the same parts of the array as those of line {line}", each.location)
+            raise NotGathered(
+                1, f"its tiles are not the same parts of the array as those of line {line}", each.location
+            )
     return found
 
 
@@ -268,17 +270,16 @@ def _trips(index: Counter, dims: tuple[Size, ...]) -> Size:
 def grid_of(contribution: Contribution, dims: tuple[Size, ...], widths: Mapping[int, int]) -> tuple[Size, ...]:
     """The grid of the kernel that gathers: a block for each position of its tile."""
     along = zip(contribution.moving, _along(contribution, widths), strict=True)
-    sizes = [folded(_trips(index, dims) if width == 1 else CeilDiv(_trips(index, dims), width)) for index, width in along]
+    sizes = [
+        folded(_trips(index, dims) if width == 1 else CeilDiv(_trips(index, dims), width)) for index, width in along
+    ]
     return tuple(size for size in sizes if size is not None) or (1,)
 
 
 def _how(contributions: list[Contribution], launch: Launch, dims: tuple[Size, ...]) -> str:
     """In words, what a kernel that gathers does."""
     over = f"over a grid of ({', '.join(map(str, launch.grid or ()))})"
-    sums = [
-        " and ".join(str(_trips(index, dims)) for index in each.summed)
-        for each in contributions
-    ]
+    sums = [" and ".join(str(_trips(index, dims)) for index in each.summed) for each in contributions]
     return f"{over}, each the sum of {'; then of '.join(text or 'one' for text in sums)}"
 
 
