@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 import tilekit as tk
 from tests.passes.finite_differences import compare_with_differences, traced
@@ -151,3 +150,13 @@ def test_tiles_that_overlap_or_move_along_two_axes_scatter() -> None:
     text = str(adjoint(stencil, arguments, 1))
     assert "its tiles are not the same parts of the array as those of line" in text
     assert "coordinate 0 of the grid moves its tiles along two axes" in text
+
+
+@tk.kernel
+def elements(a: tk.array1d[tk.float64], b: tk.array1d[tk.float64], out: tk.array1d[tk.float64], n: int):
+    """Elements of one array, a condition around a load of another, and a bound that blocks differ in."""
+    i = tk.tid()
+    total = tk.tile_zeros(shape=2, dtype=tk.float64)
+    if n > 1:
+        total += tk.tile_load(b, shape=2, offset=i * 2)
+    out[i] = a[i] * a[0] + tk.tile_sum(total)[0]

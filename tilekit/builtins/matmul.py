@@ -312,7 +312,8 @@ def _adjoint(cx: Any, grad: Any, value: Any, precision: str) -> dict[str, Any]:
         return _multiplied(value("a"), value("b"), tile_zeros(grad.shape, grad.dtype), 1.0, precision)
 
     def factors() -> Any:
-        return _gradient_factor(grad, *(cx.op.operands[name].type.dtype for name in "ab"), precision)
+        a, b = (cx.op.operands[name].type.dtype for name in "ab")
+        return _gradient_factor(grad, a, b, precision)
 
     def left() -> Any:
         rounded, how = factors()

@@ -11,7 +11,7 @@ from tilekit.errors import Location
 from tilekit.ir.affine import Affine, affine_of, definitions
 from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, walk
 from tilekit.ir.sizes import Size
-from tilekit.ir.types import ArrayType, ScalarType, TileType, int32
+from tilekit.ir.types import ScalarType, TileType, int32
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.fingerprints import Fingerprints
 from tilekit.passes.host_sizes import size_of, trips
@@ -100,7 +100,7 @@ def is_loop(op: Op) -> bool:
 class Source:
     """What is known of a function whose contributions are gathered."""
 
-    def __init__(self, fn: Function, ndim: int, sized: Mapping[Value, str]) -> None:
+    def __init__(self, fn: Function, ndim: int, sized: Mapping[Value, str], table: dict[Any, int]) -> None:
         self.fn = fn
         self.ndim = ndim
         self.sized = sized
@@ -111,7 +111,7 @@ class Source:
         self.home: dict[Op, Block] = {}
         self.indices: dict[Value, Op] = {}
         self.params = {value: name for name, value in fn.params.items()}
-        self.prints = Fingerprints(self.defined)
+        self.prints = Fingerprints(self.defined, table)
         self._enter(fn.body, ())
         self.depends: dict[Value, frozenset[Any]] = dict.fromkeys(fn.params.values(), frozenset())
         """On which coordinates, loops and carried values (as themselves) a value depends."""
@@ -178,11 +178,17 @@ def has_own_effect(op: Op) -> bool:
 
 
 def additions(fn: Function) -> dict[Value, list[Op]]:
-    """The atomic updates of each array parameter, in order; of None those of arrays that are only known at run time."""
-    source = Source(fn, 0, {})
+    """The atomic updates of each array, in order: those whose old values nothing needs.
+
+    An array is a parameter, or what stands for one where it is only known at run time which.
+    """
+    source = Source(fn, 0, {}, {})
+    bodies = [fn.body, *(block for op in walk(fn.body) for block in op.blocks)]
+    used = {value for body in bodies for op in body.ops for value in op.inputs()}
+    used |= {value for body in bodies for value in leaves(body.results)}
     found: dict[Value, list[Op]] = {}
     for op in walk(fn.body):
-        for name in op.builtin.atomics:
+        for name in op.builtin.atomics if used.isdisjoint(op.results) else ():
             for array in leaves(op.operands[name]):
                 found.setdefault(source.root(array)[0], []).append(op)
     return found
@@ -191,12 +197,12 @@ def additions(fn: Function) -> dict[Value, list[Op]]:
 class Contribution:
     """One atomic addition of a tile, in a function that does nothing else."""
 
-    def __init__(self, fn: Function, add: Op, ndim: int, sized: Mapping[Value, str]) -> None:
+    def __init__(self, fn: Function, add: Op, ndim: int, sized: Mapping[Value, str], table: dict[Any, int]) -> None:
         self.location = add.location
         if not add.builtin.adds:
             raise NotGathered(1, "its elements are added one at a time", add.location)
         alone = without(fn, lambda op: has_own_effect(op) and op is not add)
-        self.source = Source(alone, ndim, sized)
+        self.source = Source(alone, ndim, sized, table)
         self.add = next(op for op in walk(alone.body) if op is add)
         value = add.operands[add.builtin.adds]
         assert isinstance(value, Value) and isinstance(value.type, TileType)

@@ -14,8 +14,10 @@ class Fingerprints:
     A value without an op, such as a parameter, is like itself alone; so is what an op with an effect gives.
     """
 
-    def __init__(self, defined: Mapping[Value, Op]) -> None:
+    def __init__(self, defined: Mapping[Value, Op], table: dict[Any, int]) -> None:
+        """``table`` numbers them; functions that share it share fingerprints, and values."""
         self.defined = defined
+        self.table = table
         self._known: dict[Value, Any] = {}
 
     def of(self, operand: Any) -> Any:
@@ -26,15 +28,17 @@ class Fingerprints:
             return (str(operand.type), operand.value) if isinstance(operand, Const) else operand
         if operand not in self._known:
             op = self.defined.get(operand)
-            self._known[operand] = (
-                operand if op is None or op.has_effect else (self._op(op, {}), op.results.index(operand))
-            )
+            if op is None or op.has_effect:
+                self._known[operand] = operand
+            else:
+                self._known[operand] = (self._op(op, {}), op.results.index(operand))
         return self._known[operand]
 
     def _op(self, op: Op, inside: dict[Value, Any]) -> Any:
         operands = tuple((name, self._item(item, inside)) for name, item in op.operands.items())
         attrs = tuple((name, repr(value)) for name, value in op.attrs.items())
-        return (op.builtin.name, operands, attrs, tuple(self._block(block, inside) for block in op.blocks))
+        blocks = tuple(self._block(block, inside) for block in op.blocks)
+        return self.table.setdefault((op.builtin.name, operands, attrs, blocks), len(self.table))
 
     def _item(self, operand: Any, inside: dict[Value, Any]) -> Any:
         if isinstance(operand, tuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 from tilekit.builtins.grid import coordinate
@@ -45,14 +44,13 @@ class Kept:
         assert isinstance(self.value.type, TileType)
         return self.value.type
 
-    def shape(self, dims: tuple[Size, ...]) -> tuple[Size, ...]:
-        """Of the scratch array: the tiles of all blocks side by side."""
-        sizes = []
-        for extent, grid in zip(self.type.shape, self.axes, strict=True):
-            size = folded(reduce(Product, (dims[axis] for axis in grid), extent))
-            assert size is not None
-            sizes.append(size)
-        return tuple(sizes)
+    @staticmethod
+    def size(extent: int, grid: tuple[int, ...], dims: tuple[Size, ...]) -> Size:
+        """Of the scratch array along an axis: the tiles of all blocks side by side."""
+        size: Size = extent
+        for axis in grid:
+            size = Product(size, dims[axis])
+        return folded(size)
 
     def offset(self, at: Mapping[int, Any], dims: tuple[Size, ...], number: Callable[[Size], Any]) -> tuple[Any, ...]:
         """Where the tile of a block begins, from the block's coordinates."""
@@ -76,16 +74,18 @@ class Conditions:
     """What of a function's values can be computed again elsewhere."""
 
     def __init__(self, fn: Function, ndim: int) -> None:
-        self.source = Source(fn, ndim, {value: name for name, value in fn.params.items()})
+        self.source = Source(fn, ndim, {value: name for name, value in fn.params.items()}, {})
+        self.table: dict[Any, int] = {}
+        """Of the fingerprints of all contributions."""
         self.writers: dict[Value, list[Op]] = {}
         for op in walk(fn.body):
             for name in dict.fromkeys((*op.builtin.writes, *op.builtin.atomics)):
                 for array in leaves(op.operands[name]):
                     self.writers.setdefault(self.source.root(array)[0], []).append(op)
 
-    def stores(self, array: Value) -> Op | None:
-        """An op that writes an array and does not only add to it."""
-        return next((op for op in self.writers.get(array, ()) if op.builtin.writes), None)
+    def stores(self, array: Value, added: list[Op]) -> Op | None:
+        """An op that writes an array and is none of those that only add to it."""
+        return next((op for op in self.writers.get(array, ()) if op not in added), None)
 
     def kept_by(self, contribution: Contribution) -> Iterator[tuple[Value, tuple[tuple[int, ...], ...]]]:
         """The values of a contribution to be kept in scratch memory, and by which coordinates they lie there.
@@ -179,12 +179,11 @@ class Conditions:
         if home.get(load) is not home.get(store) or home.get(store) is None:
             return False
         ops = home[store].ops
-        same = load.operands["offset"] == store.operands["offset"] and _tile(store).shape == load.results[0].type.shape  # type: ignore[union-attr]
-        arrays = [
-            next(leaves(op.operands[name]))
-            for op, name in ((load, load.builtin.reads[0]), (store, store.builtin.writes[0]))
-        ]
-        return same and arrays[0] is arrays[1] and ops.index(load) < ops.index(store) and self._is_apart(store)
+        arrays = [load.operands[load.builtin.reads[0]], store.operands[store.builtin.writes[0]]]
+        alike = load.operands["offset"] == store.operands["offset"] and arrays[0] is arrays[1]
+        if not alike or load.results[0].type.shape != _tile(store).shape:  # type: ignore[union-attr]
+            return False
+        return ops.index(load) < ops.index(store) and self._is_apart(store)
 
     def _is_apart(self, store: Op) -> bool:
         """Whether each block and each iteration writes elements of its own."""

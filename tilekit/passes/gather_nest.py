@@ -7,6 +7,7 @@ from typing import Any
 
 from tilekit.builtins.control import datum, for_range
 from tilekit.builtins.grid import coordinate
+from tilekit.builtins.views import view_of
 from tilekit.ir.context import Builder, using
 from tilekit.ir.core import Block, Const, Op, Value, leaves, make_op, map_operand
 from tilekit.ir.handles import OPERATORS, wrap
@@ -16,7 +17,7 @@ from tilekit.ir.views import ViewMap
 from tilekit.passes.contributions import Contribution, Counter, Grid, Index, Source
 from tilekit.passes.find_gemm_loops import swaps
 from tilekit.passes.recompute import repeat
-from tilekit.passes.scope import datum_of, zero_of
+from tilekit.passes.scope import datum_of
 
 INDEX = ScalarType(int32)
 
@@ -149,7 +150,7 @@ class Nest:
         shape = core.type.shape[::-1] if swapped else core.type.shape
         type = TileType(core.type.dtype, widened(shape, self.widths))
         with using(self.levels[0]):
-            sums = total if not tail else wrap(zero_of(type))
+            sums = total if not tail else zeros(type)
         params = [Value(type) for _ in self.indices]
         inner = params[-1] if params else datum_of(sums)
         result = self._product(core, inner, swapped) if is_product(self.source, core) else self._sum(core, inner)
@@ -188,7 +189,7 @@ class Nest:
         map = ViewMap(shape, ViewMap.identity(shape[::-1]).strides[::-1])
         level = self.level.get(found, 0)
         operands = {"base": found, "offset": None}
-        self.levels[level].ops.append(make_op(OPERATORS["view"], operands, {"map": map}, (result,)))
+        self.levels[level].ops.append(make_op(view_of, operands, {"map": map}, (result,)))
         self.level[result] = level
         return result
 
@@ -231,6 +232,11 @@ class Nest:
             self.levels[0].ops.append(make_op(op.builtin, operands, op.attrs, (result,), (), op.location))
             value = result
         return value
+
+
+def zeros(type: TileType) -> Any:
+    """A tile of zeros."""
+    return OPERATORS["full"](type.shape, 0, type.dtype)
 
 
 def widened(shape: tuple[int, ...], widths: Mapping[int, int]) -> tuple[int, ...]:

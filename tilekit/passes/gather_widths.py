@@ -30,7 +30,7 @@ def _of_one(contribution: Contribution) -> list[tuple[int, int]]:
         return []
     product = source.defined[core]
     left, right = (product.operands[name] for name in product.builtin.contraction[:2])
-    assert isinstance(left, Value) and isinstance(left.type, TileType)
+    assert isinstance(left, Value) and isinstance(right, Value) and isinstance(left.type, TileType)
     found = []
     for axis, extent in enumerate(contribution.type.shape):
         width = min(left.type.shape[1], MOST) // extent

@@ -52,21 +52,20 @@ def size_of(operand: Any, defined: Mapping[Value, Op], names: Mapping[Value, str
     given = [size_of(item, defined, names) for item in op.operands.values()]
     if any(item is None for item in given):
         return None
-    return folded(make(*given))
+    made = make(*given)
+    return None if made is None else folded(made)
 
 
-def folded(size: Size | None) -> Size | None:
-    """A size that nothing of a launch decides, as a number."""
-    if size is None or any(isinstance(part, Extent | Scalar | Dim) for part in parts(size)):
+def folded(size: Size) -> Size:
+    """A size; as a number, if nothing of a launch decides it."""
+    if any(isinstance(part, Extent | Scalar | Dim) for part in parts(size)):
         return size
     return evaluate(size, (), {})
 
 
 def trips(start: Size, stop: Size, step: int) -> Size:
     """How often a loop runs."""
-    found = folded(Trips(start, stop, step))
-    assert found is not None
-    return found
+    return folded(Trips(start, stop, step))
 
 
 def _is_integer(value: Value) -> bool:
