@@ -63,6 +63,7 @@ class Config:
     fast_math: bool
     max_unroll: int
     enable_backward: bool
+    deterministic: bool
     device: str | None
     num_threads: int | None
     cache_dir: str | None

@@ -74,6 +74,15 @@ def _check_bool(option: Option, value: object) -> bool:
     raise option.refuse(value)
 
 
+def _check_switch(option: Option, value: object) -> bool:
+    """A bool, or Warp's number for one."""
+    return (
+        bool(_check_int(option, value))
+        if isinstance(value, int) and not isinstance(value, bool)
+        else _check_bool(option, value)
+    )
+
+
 def _check_int(option: Option, value: object) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise option.refuse(value)
@@ -133,6 +142,7 @@ def _parse_bool(text: str) -> bool:
 
 _CHECKS: dict[str, Callable[[Option, object], Any]] = {
     "bool": _check_bool,
+    "switch": _check_switch,
     "int": _check_int,
     "float": _check_float,
     "str": _check_str,
@@ -141,9 +151,10 @@ _CHECKS: dict[str, Callable[[Option, object], Any]] = {
     "ints": _check_ints,
     "any": _check_any,
 }
-_PARSERS: dict[str, Callable[[str], Any]] = {"bool": _parse_bool, "int": int, "float": float}
+_PARSERS: dict[str, Callable[[str], Any]] = {"bool": _parse_bool, "switch": _parse_bool, "int": int, "float": float}
 _WORDS = {
     "bool": "True or False",
+    "switch": "True or False",
     "int": "an integer",
     "float": "a number",
     "str": "a string",
@@ -184,6 +195,14 @@ OPTIONS = (
         of_module=True,
     ),
     Option("enable_backward", "bool", True, "Kernels are differentiable unless they say otherwise.", of_module=True),
+    Option(
+        "deterministic",
+        "switch",
+        False,
+        "Gradients that only atomic additions could sum are an error: all others have the same bits in every run.",
+        "TILEKIT_DETERMINISTIC",
+        of_module=True,
+    ),
     Option("device", "str", None, "Device of launches and arrays that name none.", "TILEKIT_DEVICE", optional=True),
     Option(
         "num_threads",
@@ -271,7 +290,6 @@ _WARP: tuple[tuple[str, str, Any, str], ...] = (
     ("use_precompiled_headers", "bool", True, "tilekit's headers are small enough to do without"),
     ("legacy_cpu_linker", "bool", False, "CPU code is a shared library, loaded by the system"),
     ("load_module_max_workers", "any", 0, "kernels are compiled one by one, at first use"),
-    ("deterministic", "int", 0, "kernels without floating-point atomics always give the same bits"),
     ("deterministic_max_records", "int", 0, "kernels without floating-point atomics always give the same bits"),
     ("deterministic_debug", "bool", False, "kernels without floating-point atomics always give the same bits"),
     ("enable_graph_capture_module_load_by_default", "bool", True, _WARP_RUNTIME),
@@ -285,7 +303,7 @@ WARP_OPTIONS = tuple(
 
 _OF_WARPS_MODULES = (
     "default_grid_stride", "enable_mathdx_solver", "enable_mathdx_fft", "optimization_level", "cpu_compiler_flags",
-    "cuda_output", "compile_time_trace", "deterministic", "deterministic_max_records",
+    "cuda_output", "compile_time_trace", "deterministic_max_records",
 )  # fmt: skip
 """Those of them that are options of Warp's modules too."""
 _OF_MODULES_ALONE: tuple[tuple[str, str, Any, str], ...] = (
@@ -314,6 +332,7 @@ KERNEL_OPTIONS = {
         Option("name", "str", None, "The kernel's name; else the function's.", optional=True),
         Option("enable_backward", "bool", None, "Whether the kernel is differentiable.", optional=True),
         _warps("launch_bounds", "ints", None, "threads are those of the launch"),
+        Option("deterministic", "switch", None, "As in ``tk.config``, for this kernel.", optional=True),
         Option("cuda_max_registers", "int", None, "Of a thread on a GPU.", minimum=1, optional=True),
         _warps("enable_cuda_smem_spilling", "bool", None, _COMPILER),
         _warps("cluster_dim", "int", None, "blocks are not launched in clusters"),

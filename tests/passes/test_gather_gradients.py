@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
+import pytest
 
 import tilekit as tk
 from tests.passes.finite_differences import compare_with_differences, traced
 from tests.passes.programs import run_program
+from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.core import walk
 from tilekit.ir.program import Program
 from tilekit.passes.differentiate import differentiate
 from tilekit.passes.gather_gradients import gather_gradients
+from tilekit.runtime.adjoint import launch_adjoint
 
 RNG = np.random.default_rng(5)
 
@@ -153,10 +157,97 @@ def test_tiles_that_overlap_or_move_along_two_axes_scatter() -> None:
 
 
 @tk.kernel
-def elements(a: tk.array1d[tk.float64], b: tk.array1d[tk.float64], out: tk.array1d[tk.float64], n: int):
-    """Elements of one array, a condition around a load of another, and a bound that blocks differ in."""
+def conditions(
+    a: tk.array1d[tk.float64],
+    b: tk.array1d[tk.float64],
+    c: tk.array1d[tk.float64],
+    d: tk.array1d[tk.float64],
+    out: tk.array1d[tk.float64],
+    n: int,
+):
+    """An array for each condition: elements, a branch, a bound that differs between blocks, and one that gathers."""
     i = tk.tid()
-    total = tk.tile_zeros(shape=2, dtype=tk.float64)
+    total = tk.tile_load(d, shape=2, offset=2 * i) * a[i]
     if n > 1:
         total += tk.tile_load(b, shape=2, offset=i * 2)
-    out[i] = a[i] * a[0] + tk.tile_sum(total)[0]
+    for k in range(i + 1):
+        total += tk.tile_load(c, shape=2, offset=k * 2)
+    tk.tile_store(out, total, offset=2 * i)
+
+
+def test_what_fails_a_condition_scatters_and_the_rest_gathers() -> None:
+    arguments = {name: normal(6) for name in "abcd"} | {"out": np.zeros(6), "n": 2}
+    check(conditions, arguments, (3,), "d", "a b c")
+    program = adjoint(conditions, arguments, 1)
+    why = {summed.array: summed.how.partition(": ")[2].partition(" (")[0] for summed in program.sums}
+    assert why["adj_a"] == "its elements are added one at a time"
+    assert why["adj_b"] == "it stands under a condition that is only known at run time"
+    assert why["adj_c"] == "the bounds of a loop around it depend on more than launch scalars and shapes"
+    with pytest.raises(KernelNotImplementedError) as error:
+        adjoint(conditions, arguments, 1, deterministic=True)
+    assert str(error.value.message) == (
+        "the gradient of 'c' would be added up by atomics, in another order in every run, and the option deterministic "
+        "is on: the bounds of a loop around it depend on more than launch scalars and shapes; loops around must be "
+        "bounded by launch scalars and shapes"
+    )
+    assert "for k in range(i + 1):" in str(error.value)
+
+
+@tk.kernel
+def stores(a: tk.array1d[tk.float64], out: tk.array1d[tk.float64], out2: tk.array1d[tk.float64], n: int):
+    """Only the last store to a place counts, so what others read of its gradient is zero by then."""
+    i = tk.tid()
+    for k in range(n):
+        tk.tile_store(out, tk.float64(k) * tk.tile_load(a, shape=2, offset=2 * i), offset=2 * i)
+    tk.tile_store(out2, tk.tile_load(a, shape=2, offset=2 * i), offset=4 * i)
+    tk.tile_store(out2, 3.0 * tk.tile_load(a, shape=2, offset=2 * i), offset=4 * i + 1)
+
+
+def test_stores_over_stores() -> None:
+    check(stores, {"a": normal(5), "out": np.zeros(5), "out2": np.zeros(9), "n": 3}, (3,), "", "a")
+
+
+@tk.kernel
+def attention(
+    q: tk.array2d[tk.float64], k: tk.array2d[tk.float64], v: tk.array2d[tk.float64], out: tk.array2d[tk.float64], n: int
+):
+    """Without the softmax's rescaling: scores are computed in the loop, and needed by three gradients."""
+    i = tk.tid()
+    rows = tk.tile_load(q, shape=(4, 3), offset=(4 * i, 0))
+    acc = tk.tile_zeros(shape=(4, 3), dtype=tk.float64)
+    for j in range(n):
+        scores = rows @ tk.tile_transpose(tk.tile_load(k, shape=(2, 3), offset=(2 * j, 0)))
+        tk.tile_matmul(tk.tanh(scores), tk.tile_load(v, shape=(2, 3), offset=(2 * j, 0)), acc)
+    tk.tile_store(out, acc, offset=(4 * i, 0))
+
+
+def test_attention_computes_its_scores_again_for_each_gradient() -> None:
+    arguments = {"q": normal(7, 3), "k": normal(5, 3), "v": normal(5, 3), "out": np.zeros((7, 3)), "n": 3}
+    check(attention, arguments, (2,), "q k v")
+
+
+@pytest.mark.parametrize("dtype", [tk.float32, tk.bfloat16])
+def test_threads_do_not_change_gathered_bits(dtype: Any) -> None:
+    """On the CPU, through a backward launch; 16-bit gradients are rounded once."""
+
+    @tk.kernel
+    def product(a: tk.array2d[dtype], b: tk.array2d[dtype], out: tk.array2d[dtype], n: int):
+        i, j = tk.tid()
+        acc = tk.tile_zeros(shape=(16, 16), dtype=tk.float32)
+        for k in range(n):
+            x = tk.tile_load(a, shape=(16, 8), offset=(i * 16, k * 8))
+            tk.tile_matmul(x, tk.tile_load(b, shape=(8, 16), offset=(k * 8, j * 16)), acc)
+        tk.tile_store(out, tk.tile_astype(acc, dtype), offset=(i * 16, j * 16))
+
+    stored = np.float32 if dtype is tk.float32 else ml_dtypes.bfloat16
+    a, b, seed = (normal(*shape).astype(stored) for shape in ((50, 40), (40, 70), (50, 70)))
+    found = []
+    for threads in (1, 2):
+        with tk.config.scoped(num_threads=threads, deterministic=True):
+            given = {"a": np.zeros_like(a), "b": np.zeros_like(b), "out": seed.copy()}
+            launch_adjoint(product, (4, 5), [a, b, np.zeros((50, 70), stored), 5], given, device="cpu")
+            found.append(given)
+    for name, exact in {"a": seed @ b.T, "b": a.T @ seed}.items():
+        np.testing.assert_array_equal(found[0][name], found[1][name])
+        np.testing.assert_allclose(found[0][name].astype(float), exact.astype(float), rtol=1e-2, atol=2e-2)
+    assert not found[0]["out"].any()

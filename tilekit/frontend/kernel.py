@@ -163,7 +163,8 @@ def kernel(f: Callable[..., Any] | None = None, **options: Any) -> Kernel | Call
     Args:
         f: The function: every parameter annotated with an array type or a number type.
         options: Warp's keywords. ``name`` renames the kernel, ``module_options`` is what
-            :func:`set_module_options` takes, for this kernel alone, ``cuda_max_registers`` limits the registers of a
+            :func:`set_module_options` takes, for this kernel alone, ``deterministic`` refuses gradients that only
+            atomics could sum, ``cuda_max_registers`` limits the registers of a
             thread on GPUs; ``enable_backward``, ``launch_bounds``, ``enable_cuda_smem_spilling``, ``cluster_dim``,
             ``module``, ``entry_point_abi`` and ``grid_stride`` are accepted without meaning.
 

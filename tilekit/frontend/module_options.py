@@ -91,9 +91,9 @@ def set_module_options(options: Mapping[str, Any], module: ModuleType | str | No
     """Set options for all kernels of a module, as Warp does; a kernel's own ``module_options`` go before them.
 
     Args:
-        options: ``max_unroll``, ``fast_math``, ``mode`` on the CPU, ``lineinfo`` on GPUs, and for products there
-            ``gemm``, ``require_gemm`` and ``enable_mathdx_gemm``, each as in ``tk.config``, which None leaves it to;
-            ``enable_backward`` and Warp's others are accepted without meaning.
+        options: ``max_unroll``, ``fast_math``, ``mode`` on the CPU, ``lineinfo`` on GPUs, for products there ``gemm``,
+            ``require_gemm`` and ``enable_mathdx_gemm``, for gradients ``deterministic``, each as in ``tk.config``,
+            which None leaves it to; ``enable_backward`` and Warp's others are accepted without meaning.
         module: The module or its name; the calling one where it is left out.
 
     Raises:

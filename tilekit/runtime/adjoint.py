@@ -13,12 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.builtins.grid import dimensions
+from tilekit.config import config
 from tilekit.errors import KernelNotImplementedError, KernelTypeError, KernelValueError, TilekitError
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.ir.float_state import in_ieee_state
 from tilekit.ir.interpret import from_memory, to_memory
+from tilekit.ir.program import Program
 from tilekit.ir.types import DType
 from tilekit.runtime.arguments import Entry, array_names, bind, check_output, form_kept
 from tilekit.runtime.array_view import ArrayView, alignment_class, overlaps
@@ -253,7 +256,7 @@ def _make(wanted: tuple[str, ...]) -> Any:
         from tilekit.runtime.specialise import program_for
 
         function = kernel.trace(types, form)
-        program, named = adjoint_of(function, wanted)
+        program, named = adjoint_of(function, wanted, form)
         reads = frozenset().union(*(read_parameters(item.function) for item in program.launches))
         dtypes = {name: program.params[other].type.dtype for name, other in named.items()}
         compiled = program_for(program, form, device, classes, kernel.options)
@@ -262,15 +265,29 @@ def _make(wanted: tuple[str, ...]) -> Any:
     return make
 
 
-def adjoint_of(function: Function, wanted: Sequence[str] | None = None) -> tuple[Any, dict[str, str]]:
+def adjoint_of(
+    function: Function, wanted: Sequence[str] | None = None, form: LaunchForm | None = None
+) -> tuple[Program, dict[str, str]]:
     """The program of a function's adjoint for the gradients of some of its arrays, by default of all, and the names of
-    its parameters for them."""
+    its parameters for them. ``form`` is that of the launch; without it the grid has the dimensions that are named."""
     from tilekit.passes.differentiate import differentiate
+    from tilekit.passes.gather_gradients import gather_gradients
     from tilekit.passes.wanted import without_gradients
 
     program = differentiate(function)
     kept = {name: other for name, other in program.gradients.items() if wanted is None or name in wanted}
-    return without_gradients(program, [other for name, other in program.gradients.items() if name not in kept]), kept
+    program = without_gradients(program, [other for name, other in program.gradients.items() if name not in kept])
+    if form is None or form.tiled:
+        ndim = form.ndim if form is not None and form.ndim is not None else dimensions(function)
+        program = gather_gradients(program, ndim, _is_deterministic(function.options))
+    return program, kept
+
+
+def _is_deterministic(options: Mapping[str, Any]) -> bool:
+    """A kernel's own option, else that of its module, else the one for all."""
+    own, module = options.get("deterministic"), (options.get("module_options") or {}).get("deterministic")
+    chosen = module if own is None else own
+    return bool(config.deterministic if chosen is None else chosen)
 
 
 def _check_shared(kernel: Kernel, form: AdjointForm, arrays: Mapping[str, ArrayView]) -> None:
