@@ -21,6 +21,7 @@ from tilekit.passes.activity import written_parameters
 from tilekit.passes.contributions import CONDITIONS, Contribution, NotGathered, additions, without
 from tilekit.passes.gather_conditions import Conditions, Kept
 from tilekit.passes.gather_kernel import Memory, gather, keep, trips_of
+from tilekit.passes.round_gradients import round_gradients, summed_apart
 from tilekit.passes.wanted import read_parameters
 
 
@@ -33,7 +34,8 @@ def gather_gradients(program: Program, ndim: int, deterministic: bool = False) -
         deterministic: Whether a float that must be added atomically is an error.
 
     Returns:
-        A program that gives the same sums. ``sums`` says of each array whether it is gathered, or why not.
+        A program that gives the same sums; those of 16-bit arrays are rounded once. ``sums`` says of each array whether
+        it is gathered, or why not.
 
     Raises:
         KernelNotImplementedError: ``deterministic``, and an array cannot be gathered.
@@ -48,9 +50,8 @@ def gather_gradients(program: Program, ndim: int, deterministic: bool = False) -
                 f"deterministic is on: {why.why}; {CONDITIONS[why.condition]}",
                 why.location,
             )
-    return replace(
-        program, launches=tuple(launches), scratch=gathering.memory.scratch, sums=tuple(gathering.sums.values())
-    )
+    made = replace(program, launches=tuple(launches), scratch=gathering.memory.scratch)
+    return round_gradients(replace(made, sums=tuple(gathering.sums.values())), gathering.apart)
 
 
 class _Gathering:
@@ -60,6 +61,8 @@ class _Gathering:
         self.program = program
         self.ndim = ndim
         self.memory = Memory(program)
+        self.apart = summed_apart(program)
+        """Gradients that are summed in a wider dtype than they have, as arrays of their own dtype."""
         self.sums: dict[str, Summed] = {}
         self.failed: dict[str, NotGathered] = {}
 
@@ -75,7 +78,10 @@ class _Gathering:
             yield launch
             return
         rest = without(fn, lambda op: any(op in found[array] for array in gathered))
-        made = {array: gather(fn, names[array], each, dims, kept, self.memory) for array, each in gathered.items()}
+        made = {
+            array: gather(fn, names[array], each, dims, kept, self.memory, self.apart.get(names[array]))
+            for array, each in gathered.items()
+        }
         first = [keep(fn, kept, dims, self.memory)] if kept else []
         last = [rest] if any(op.has_effect for op in rest.body.ops) else []
         if first and last and _goes_first(rest, made.values()):

@@ -10,7 +10,7 @@ from tilekit.builtins.grid import coordinate
 from tilekit.builtins.memory import tile_load, tile_store
 from tilekit.errors import Location
 from tilekit.ir.context import Builder, using
-from tilekit.ir.core import Const, Function, Value
+from tilekit.ir.core import Const, Function, Value, map_operand
 from tilekit.ir.handles import OPERATORS, Array, wrap
 from tilekit.ir.program import Launch, Program, Scratch
 from tilekit.ir.sizes import CeilDiv, Size
@@ -80,8 +80,9 @@ def gather(
     dims: tuple[Size, ...],
     kept: Mapping[Any, Kept],
     memory: Memory,
+    own: Value | None = None,
 ) -> Launch:
-    """The launch whose blocks each add up a part of an array."""
+    """The launch whose blocks each add up a part of an array; ``own`` is what stands for it, of another dtype."""
     kernel, first = Kernel(fn, name, dims, memory), contributions[0]
     widths = widths_of(contributions)
 
@@ -102,12 +103,26 @@ def gather(
             total = nest.add_to(total)
         kernel.here = first.location
         at = tuple(number_of(nests[0].value(item)) for item in entries(first.add.operands["offset"]))
-        (target,) = (first.add.operands[key] for key in first.add.builtin.atomics)
-        array = nests[0].value(target)
+        array = first.array if own is None else own
+        kernel.params[name] = array
+        array = _part(array, first, nests[0])
         for axis in widths:
             array = _until(array, axis, at[axis], first, counts, kernel)
-        tile_store(Array(array), tile_load(Array(array), total.shape, at) + total, at)
+        old = OPERATORS["cast"](tile_load(Array(array), total.shape, at), first.type.dtype)
+        tile_store(Array(array), OPERATORS["cast"](old + total, array.type.dtype), at)
     return Launch(kernel.done(), _grid(first, dims, widths))
+
+
+def _part(array: Value, contribution: Contribution, nest: Nest) -> Value:
+    """The part of an array that a contribution is added to, as in ``a[i]``."""
+    for part in contribution.parts:
+        index, type = map_operand(part.operands["index"], nest.value), part.results[0].type
+        assert isinstance(type, ArrayType) and part.builtin.part_of is not None
+        result = Value(ArrayType(array.type.dtype, type.ndim))
+        operands = {**part.operands, part.builtin.part_of: array, "index": index}
+        nest.levels[0].ops.append(part.with_(operands=operands, results=(result,)))
+        array = result
+    return array
 
 
 def _along(contribution: Contribution, widths: Mapping[int, int]) -> list[int]:
