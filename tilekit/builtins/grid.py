@@ -56,7 +56,7 @@ def _point_lower(lane: Any, lanes: int, axis: int) -> Any:
     return coordinate(axis) if lane is None else REGISTRY["lane_coordinate"](lane, axis, lanes)
 
 
-@builtin(lane=True, observes_lanes=True)
+@builtin(operator="lane", lane=True, observes_lanes=True)
 def lane_index() -> Scalar:
     """The number of the lane within its block."""
 

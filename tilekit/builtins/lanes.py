@@ -59,6 +59,11 @@ def _gather_lower(x: Tile) -> Tile:
     return x  # a per-lane operand arrives as the tile of its values
 
 
+@gather_lanes.adjoint
+def _gather_adjoint(grad: Any, lanes: int) -> dict[str, Any]:
+    return {"x": lambda: spread_lanes(grad, lanes)}
+
+
 @builtin(lane=True, observes_lanes=True)
 def spread_lanes(t: Tile, lanes: int) -> Scalar:
     """The lane's own element of a tile with one element a lane."""
@@ -79,6 +84,11 @@ def _spread_reference(machine: Machine, t: Any) -> Any:
 @spread_lanes.lower
 def _spread_lower(t: Tile, lane: Scalar) -> Any:
     return lane_get(t, lane)
+
+
+@spread_lanes.adjoint
+def _spread_adjoint(grad: Any, lanes: int) -> dict[str, Any]:
+    return {"t": lambda: gather_lanes(grad, lanes)}
 
 
 class TileFunction:

@@ -11,7 +11,7 @@ from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError
 from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.core import Const
 from tilekit.ir.gradients import no_gradient
-from tilekit.ir.handles import OPERATORS, Scalar, Tile
+from tilekit.ir.handles import Scalar, Tile
 from tilekit.ir.operands import common_dtype
 from tilekit.ir.types import ScalarType, TileType, int32
 from tilekit.ir.views import ViewMap
@@ -169,8 +169,7 @@ def _fill_emit(cx: Any, results: Any, base: Any, value: str, offset: str | None,
 @view_fill.adjoint
 def _fill_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, Any]:
     def number() -> Any:
-        part = view_of(grad, value("offset"), map)
-        return cx.sum(part) if map.shape else element(part)
+        return cx.sum(view_of(grad, value("offset"), map))
 
     return {"base": lambda: view_fill(grad, 0.0, value("offset"), map), "value": number}
 
@@ -196,8 +195,11 @@ def _element_emit(cx: Any, t: Any) -> str:
 
 
 @element.adjoint
-def _element_adjoint(grad: Any) -> dict[str, Any]:
-    return {"t": lambda: OPERATORS["full"]((), grad, grad.dtype)}
+def _element_adjoint(cx: Any, grad: Any) -> dict[str, Any]:
+    def add(tile: Tile, number: Any, offset: Any, map: ViewMap | None) -> Tile:
+        return element_update(tile, number, offset, map or ViewMap.identity(()), "+")  # type: ignore[no-any-return]
+
+    return {"t": lambda: cx.add_element("t", grad, add)}
 
 
 @view_replace.ignores
@@ -253,7 +255,16 @@ element_write.result(_fill_result)
 element_write.verify(_verify_reach)
 element_write.reference(_fill_reference)
 element_write.emit(_fill_emit)
-element_write.adjoint(_fill_adjoint)
+
+
+@element_write.adjoint
+def _write_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, Any]:
+    return {
+        "base": lambda: element_write(grad, 0.0, value("offset"), map),
+        "value": lambda: cx.once(element(view_of(grad, value("offset"), map)), "offset", "value"),
+    }
+
+
 element_write.ignores(_write_ignores)
 
 

@@ -47,6 +47,16 @@ class AdjointContext(Protocol):
     def sum(self, tile: Any) -> Any:
         """The sum of a tile's elements: the gradient of a number that all of them have."""
 
+    def once(self, grad: Any, place: str, value: str) -> Any:
+        """The gradient of operand ``value``, a number that each lane writes at offset ``place`` of a shared tile."""
+
+    def add_element(self, name: str, grad: Any, add: Callable[[Any, Any, Any, Any], Any]) -> Any:
+        """The gradient of a tile without axes of which each lane reads the element; it may be a view of another tile.
+
+        ``add(tile, grad, offset, map)`` adds a number to the element of a tile that a view is; without a map to its
+        only one.
+        """
+
     def refuse(self, reason: str) -> KernelNotImplementedError:
         """The error that says why no gradient flows through this op; the rule raises it."""
 

@@ -32,19 +32,20 @@ from tilekit.passes.activity import (
 from tilekit.passes.canonicalize import canonicalize
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.expand import expand
+from tilekit.passes.lane_gradients import LaneGradients, first
 from tilekit.passes.scope import Scope, datum_of, zero_of
 
 PREFIX = "adj_"
 
 
-def differentiate(fn: Function) -> Program:
+def differentiate(fn: Function, tiled: bool = True) -> Program:
     """The program of a kernel's gradient.
 
     Its parameters are the kernel's and, for each array of floats, its gradient: ``gradients`` of the program says which
     is whose. The gradient of an array that the kernel reads is float64 for float64 and else float32; that of an array
     that it only writes has the array's dtype. Running the program adds to the gradients of arrays that the kernel
     reads, and takes from those of arrays that it writes: what was stored over is set to zero. Scalars of the launch
-    are constants.
+    are constants. ``tiled`` says whether the kernel is launched by ``launch_tiled``, so that a block may have one lane.
 
     Raises:
         KernelNotImplementedError: the gradient cannot be computed rightly; the error names the op and its line.
@@ -53,7 +54,8 @@ def differentiate(fn: Function) -> Program:
     refuse_overwritten_inputs(fn)
     arrays = gradient_arrays(fn)
     known = {value: Value(value.type, value.hint) for value in fn.params.values()}
-    reversal = Reversal(varied_values(fn.body), {fn.params[name]: value for name, value in arrays.items()})
+    gradients = {fn.params[name]: value for name, value in arrays.items()}
+    reversal = Reversal(varied_values(fn.body), gradients, LaneGradients(fn, tiled))
     builder = Builder(locate=lambda: reversal.location)
     with using(builder):
         reversal.block(Scope(None, fn.body, builder, known))
@@ -107,9 +109,10 @@ def refuse_overwritten_inputs(fn: Function) -> None:
 class Reversal:
     """What the whole adjoint shares."""
 
-    def __init__(self, varied: set[Value], gradients: dict[Value, Value]) -> None:
+    def __init__(self, varied: set[Value], gradients: dict[Value, Value], lanes: LaneGradients) -> None:
         self.varied = varied
         self.gradients = gradients
+        self.lanes = lanes
         self.location: Location | None = None
 
     def block(self, scope: Scope) -> None:
@@ -227,8 +230,34 @@ class Adjoint:
         given = given() if callable(given) else given
         if isinstance(given, NoGradient):
             raise self.refuse(f"no gradient for its operand {name!r}: {given.reason}")
-        if not (isinstance(given, int) and given == 0):
-            self.scope.add(operand, given)
+        if isinstance(given, int) and given == 0:
+            return
+        own = self.op.builtin
+        if self.reversal.lanes.own and isinstance(operand.type, ScalarType) and own.cooperative:
+            given = given if name in own.per_lane else first(given)
+        self.scope.add(operand, given)
+
+    # Lanes.
+
+    def once(self, grad: Any, place: str, value: str) -> Any:
+        """The gradient of a number that each lane writes at a place of a tile that they share."""
+        return self.reversal.lanes.once(self.op, grad, self.op.operands[place], self.op.operands[value])
+
+    def add_element(self, name: str, grad: Any, add: Callable[[Any, Any, Any, Any], Any]) -> Any:
+        """The gradient of a tile of which each lane reads the only element, or the element that a view of it is.
+
+        ``add`` adds a number to an element of a tile, given the number, the offset and the map of a view.
+        """
+        tile = self.op.operands[name]
+        place = self.scope.defined.get(tile)  # type: ignore[arg-type]
+        if place is None or not place.builtin.view or "map" not in place.attrs:
+            return add(self.zeros(name), grad, None, None)
+        base, offset = next(place.inputs()), self._handle(place.operands["offset"])
+        if self.wants(base):
+            held = self.scope.take(base)
+            held = zeros_like(base) if held is None else held
+            self.scope.add(base, add(held, grad, offset, place.attrs["map"]))
+        return 0
 
     def sum(self, tile: Any) -> Any:
         """The sum of a tile's elements, as a scalar."""
