@@ -137,6 +137,7 @@ class TestReductions(Conformance):
             for name in ("tile_max", "tile_min")
             for d in SUMMED
         ),
+        *(Case(name, "smooth", {"t": tile("float64", 5, 6)}, call=extremes) for name in ("tile_max", "tile_min")),
         Case("tile_sum", "long", {"t": tile("float32", 70, 11)}, call=sums),
         Case("tile_sum", "wraps", {"a": tile("int32", 3, data=[2**31 - 1, 1, 5])}, expected=lambda a: -(2**31) + 5),
         Case("tile_max", "skips-nan", {"a": tile("float32", 3, data=[np.nan, 1.0, np.nan])}, expected=lambda a: 1.0),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tilekit as tk
-from tests.passes.finite_differences import check_gradient, traced
+from tests.passes.finite_differences import check_gradient, gradients, traced
 from tilekit.errors import KernelNotImplementedError
 from tilekit.passes.differentiate import differentiate
 
@@ -33,6 +33,23 @@ def test_gradients_through_views_elements_broadcasts_and_sums():
     for i in (0, 3):
         arguments = {"a": rng.standard_normal((4, 6)), "b": rng.standard_normal(6), "i": i, "out": np.zeros((6, 6))}
         check_gradient(through, arguments, ("out",))
+
+
+def test_the_gradient_of_an_extreme_goes_to_the_first_element_that_it_is() -> None:
+    """A NaN is passed over, and where there is nothing else the first has it."""
+    nan = np.nan
+
+    @tk.kernel
+    def extremes(a: tk.array2d[float], out: tk.array2d[float], least: tk.array1d[float]):
+        t = tk.tile_load(a, shape=(3, 4))
+        tk.tile_store(out, tk.tile_max(t, axis=1, keepdims=True))
+        tk.tile_store(least, tk.tile_min(t) * 5.0)
+
+    a = np.array([[1, 7, 7, 0], [nan, 2, -3, 2], [nan, nan, nan, nan]], np.float32)
+    arguments = {"a": a, "out": np.zeros((3, 1), np.float32), "least": np.zeros(1, np.float32)}
+    seeds = {"out": np.array([[1], [2], [3]], np.float32), "least": np.ones(1, np.float32)}
+    found = gradients(traced(extremes, arguments), arguments, seeds, (1,))
+    np.testing.assert_array_equal(found["a"], [[0, 1, 0, 0], [0, 2, 5, 0], [3, 0, 0, 0]])
 
 
 @tk.kernel

@@ -15,14 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.builtins.arange import tile_arange
 from tilekit.builtins.assign import tile_astype
 from tilekit.builtins.view_shapes import tile_broadcast, tile_reshape
 from tilekit.codegen.layout import REDUCED_LANES, Fragment
 from tilekit.errors import KernelIndexError, KernelTypeError, counted
 from tilekit.ir.builtin import Builtin, builtin
-from tilekit.ir.handles import Tile
+from tilekit.ir.handles import OPERATORS, Tile
 from tilekit.ir.operands import describe
-from tilekit.ir.types import DType, TileType, float32
+from tilekit.ir.types import DType, TileType, float32, int32
 
 GROUP = "Tile reductions"
 LANES = REDUCED_LANES
@@ -198,6 +199,8 @@ def tile_sum(a: Tile, axis: int | None = None, keepdims: bool = False) -> Tile:
 def tile_max(a: Tile, axis: int | None = None, keepdims: bool = False) -> Tile:
     """The greatest element of a tile. A NaN is passed over where there is a number; +0 is greater than -0.
 
+    The gradient goes to the first of the elements that are the greatest.
+
     Args:
         a: A tile of numbers.
         axis: The axis to reduce, a compile-time constant; negative ones count from the last. By default all elements.
@@ -221,6 +224,8 @@ def tile_max(a: Tile, axis: int | None = None, keepdims: bool = False) -> Tile:
 @_reduction("Min", _least, lambda dtype: _passed_over(dtype, lambda info: info.max))
 def tile_min(a: Tile, axis: int | None = None, keepdims: bool = False) -> Tile:
     """The least element of a tile. A NaN is passed over where there is a number; -0 is less than +0.
+
+    The gradient goes to the first of the elements that are the least.
 
     Args:
         a: A tile of numbers.
@@ -251,5 +256,20 @@ def _sum_adjoint(cx: Any, grad: Any, axis: Any) -> dict[str, Any]:
     return {"a": tile_astype(spread, grad.dtype)}
 
 
-tile_max.has_no_adjoint("the greatest element may be several, and the gradient of a choice comes with a later release")
-tile_min.has_no_adjoint("the least element may be several, and the gradient of a choice comes with a later release")
+@tile_max.adjoint
+@tile_min.adjoint
+def _extreme_adjoint(cx: Any, grad: Any, value: Any, result: Any, axis: Any) -> dict[str, Any]:
+    """The gradient goes to the first of the elements that are the result; to the first NaN where all are."""
+
+    def chosen() -> Any:
+        a = value("a")
+        along = axis_in(a.type, axis, "tile_max")
+        kept = tuple(1 if along is None or i == along else extent for i, extent in enumerate(a.shape))
+        found = tile_reshape(result(), kept)
+        lined = a.shape if along is None else tuple(e if i == along else 1 for i, e in enumerate(a.shape))
+        places = tile_reshape(tile_arange(math.prod(lined), dtype=int32), lined)
+        places = OPERATORS["where"]((a == found) | (found != found), places, math.prod(lined))
+        first = tile_reshape(tile_min(places, axis=along), kept)
+        return OPERATORS["where"](places == first, tile_reshape(grad, kept), 0.0)
+
+    return {"a": chosen}
