@@ -108,3 +108,26 @@ def test_atomics_whose_gradient_depends_on_an_order_are_refused(kernel: Any, mes
         differentiate(traced(kernel, arguments))
     assert caught.value.message == f"cannot differentiate through {message}"
     assert "tk.atomic_" in caught.value.location.source_line()
+
+
+@tk.func
+def bent(v: tk.float64, w: tk.float64, slope: tk.float64):
+    if v > 0.0:
+        return w * v * v
+    return tk.tanh(v * slope)
+
+
+@tk.kernel
+def captures(a: tk.array1d[tk.float64], b: tk.array2d[tk.float64], out: tk.array1d[tk.float64], n: int):
+    x = tk.tile_load(a, shape=5)
+    factor, shift = x[0] * b[0, 0], b[1, 1]
+    for k in range(n):
+        bias = b[k, 0] * factor
+        y = tk.tile_map(lambda v, i: bent(v, b[k][i % 3] * factor, bias) * shift, x, tk.tile_arange(5, dtype=int))  # noqa: B023
+        tk.tile_store(out, y, offset=5 * k)
+
+
+def test_gradients_of_what_a_function_of_elements_captures() -> None:
+    """Numbers of the kernel around it, in and out of a loop, and elements of arrays that it reads by itself."""
+    arguments = {"a": rng.standard_normal(5), "b": rng.standard_normal((3, 3)), "out": np.zeros(10), "n": 2}
+    check_gradient(captures, arguments, ("out",))

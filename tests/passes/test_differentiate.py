@@ -328,8 +328,8 @@ def counts(a: tk.array2d[tk.float64], out: tk.array2d[tk.float64], n: int):
 @tk.kernel
 def captures(a: tk.array2d[tk.float64], out: tk.array2d[tk.float64]):
     x = tk.tile_load(a, shape=(4, 4))
-    factor = x[0, 0]
-    y = tk.tile_map(lambda v: v * factor, x)
+    index = tk.tile_broadcast(tk.tile_arange(4, dtype=int), (4, 4))
+    y = tk.tile_map(lambda v, i: v * x[i, 0], x, index)
     tk.tile_store(out, y)
 
 
@@ -341,7 +341,11 @@ def needs_an_atomic(a: tk.array2d[tk.float64], out: tk.array2d[tk.float64], tota
 
 
 def test_what_no_rule_covers_is_refused() -> None:
-    assert "its function uses a value of the kernel around it; pass that as an argument" in refused(captures)
+    assert refused(captures) == (
+        "cannot differentiate through map_elements: its function reads elements of a tile<4x4xf64> of the kernel "
+        "around it; pass that as an argument, or load the elements from an array "
+        "| y = tk.tile_map(lambda v, i: v * x[i, 0], x, index)"
+    )
     assert "running that twice would change memory" in refused(needs_an_atomic, "a out total")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,16 +72,20 @@ def _emit(cx: Any, results: Any, args: Any, blocks: tuple[Block, ...]) -> None:
 
 
 @map_elements.adjoint
-def _adjoint(cx: Any, grad: Any, value: Any, branches: bool) -> dict[str, Any]:
-    args = cx.op.operands["args"]
+def _adjoint(cx: Any, grad: Any, value: Any) -> dict[str, Any]:
+    args, (body,) = cx.op.operands["args"], cx.op.blocks
 
-    def gradient(position: int) -> Any:
-        block, needed = cx.reverse_element_block(position)
-        data = (*(datum(value("args", i)) for i in needed), grad.read())
-        found = map_elements.record({"args": data}, {"branches": steps(block)}, (block,))
-        return found if isinstance(args[position].type, TileType) else cx.sum(found)
+    def record(block: Block, needed: tuple[Value, ...]) -> Any:
+        data = (*(datum(value("args", body.params.index(param))) for param in needed), grad.read())
+        return map_elements.record({"args": data}, {"branches": steps(block)}, (block,))
 
-    return {"args": tuple(partial(gradient, position) for position in range(len(args)))}
+    found = cx.reverse_elements(record)
+
+    def answer(param: Value, arg: Any) -> Any:
+        tile = found.get(param, 0)
+        return tile if isinstance(arg.type, TileType) or param not in found else cx.sum(tile)
+
+    return {"args": tuple(map(answer, body.params, args))}
 
 
 def datum(value: Any) -> Any:

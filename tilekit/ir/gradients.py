@@ -10,7 +10,7 @@ from tilekit.ir.types import ArrayType, DType, ScalarType, TileType, Type, float
 
 if TYPE_CHECKING:
     from tilekit.errors import KernelNotImplementedError
-    from tilekit.ir.core import Block, Op
+    from tilekit.ir.core import Block, Op, Value
     from tilekit.ir.handles import Array
 
 
@@ -60,10 +60,11 @@ class AdjointContext(Protocol):
     def refuse(self, reason: str) -> KernelNotImplementedError:
         """The error that says why no gradient flows through this op; the rule raises it."""
 
-    def reverse_element_block(self, position: int) -> tuple[Block, list[int]]:
-        """For an op that runs a block for each element: the block that gives the gradient of one parameter.
+    def reverse_elements(self, record: Callable[[Block, tuple[Value, ...]], Any]) -> dict[Value, Any]:
+        """For an op that runs a block for each element: the gradients of the block's parameters, as tiles.
 
-        Also which of the block's parameters it needs; it takes those and the gradient of the result.
+        ``record`` makes the op of a block that takes elements of some of the parameters, and last of ``grad``. The
+        gradients of what the block captures are added up here.
         """
 
     def reverse_branches(self, record: Callable[[Any], Any]) -> None:

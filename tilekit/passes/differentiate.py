@@ -30,6 +30,7 @@ from tilekit.passes.activity import (
     written_arrays,
 )
 from tilekit.passes.canonicalize import canonicalize
+from tilekit.passes.element_gradients import reverse_elements
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.expand import expand
 from tilekit.passes.lane_gradients import LaneGradients, first
@@ -230,8 +231,10 @@ class Adjoint:
         given = given() if callable(given) else given
         if isinstance(given, NoGradient):
             raise self.refuse(f"no gradient for its operand {name!r}: {given.reason}")
-        if isinstance(given, int) and given == 0:
-            return
+        if not (isinstance(given, int) and given == 0):
+            self._add(operand, name, given)
+
+    def _add(self, operand: Value, name: str, given: Any) -> None:
         own = self.op.builtin
         if self.reversal.lanes.own and isinstance(operand.type, ScalarType) and own.cooperative:
             given = given if name in own.per_lane else first(given)
@@ -267,24 +270,13 @@ class Adjoint:
 
     # Blocks.
 
-    def reverse_element_block(self, position: int) -> tuple[Block, list[int]]:
-        """For an op that runs a block for each element: the block that gives the gradient of one parameter.
-
-        Also which of the block's parameters it needs; it takes those and the gradient of the result.
-        """
-        (block,) = self.op.blocks
-        params = tuple(Value(param.type, param.hint) for param in block.params)
-        seed = Value(ScalarType(self.grads[0].dtype))
-        with building() as builder:
-            inner = Scope(self.scope, block, builder, dict(zip(block.params, params, strict=True)))
-            inner.seed(block.results[:1], [wrap(seed)], self.reversal.varied)
-            self.reversal.block(inner)
-            found = inner.take_datum(block.params[position])
-        if inner.grads.keys() - set(block.params):
-            raise self.refuse("its function uses a value of the kernel around it; pass that as an argument")
-        used = builder.block((), (found,)).free
-        needed = [i for i, param in enumerate(params) if param in used]
-        return builder.block((*(params[i] for i in needed), seed), (found,)), needed
+    def reverse_elements(self, record: Callable[[Block, tuple[Value, ...]], Any]) -> dict[Value, Any]:
+        """For an op that runs a block for each element: the gradients of the block's parameters, as tiles."""
+        reversal, (block,) = self.reversal, self.op.blocks
+        found = reverse_elements(self.scope, self.op, reversal.block, reversal.varied, record)
+        for value in found.keys() - set(block.params):
+            self._add(value, "", self.sum(found[value]))
+        return found
 
     def reverse_branches(self, record: Callable[[Any], Any]) -> None:
         """Reverse each block of a branch; ``record`` makes the op of the reversed blocks."""
