@@ -131,3 +131,37 @@ def test_gradients_of_what_a_function_of_elements_captures() -> None:
     """Numbers of the kernel around it, in and out of a loop, and elements of arrays that it reads by itself."""
     arguments = {"a": rng.standard_normal(5), "b": rng.standard_normal((3, 3)), "out": np.zeros(10), "n": 2}
     check_gradient(captures, arguments, ("out",))
+
+
+@tk.func
+def spread(a: tk.float64, b: tk.float64, weight: tk.float64):
+    if a > b:
+        return a + weight * a * b
+    return b + a * b
+
+
+@tk.kernel
+def reductions(a: tk.array2d[tk.float64], b: tk.array1d[tk.float64], out: tk.array1d[tk.float64]):
+    t, weight = tk.tile_load(a, shape=(3, 41)), b[0]
+    tk.tile_store(out, tk.tile_reduce(lambda x, y: spread(x, y, weight), t))
+    tk.tile_store(out, tk.tile_reduce(lambda x, y: spread(x, y, weight), t * t, axis=1), offset=1)
+    tk.tile_store(out, tk.tile_reduce(lambda x, y: x * y, t, axis=0), offset=4)
+
+
+def test_gradients_of_reductions_by_a_function_are_those_of_their_steps() -> None:
+    """Also of a function that is not associative, which branches, and captures a number."""
+    arguments = {"a": rng.uniform(0.1, 0.3, (3, 41)), "b": rng.uniform(0.1, 0.3, 1), "out": np.zeros(45)}
+    check_gradient(reductions, arguments, ("out",))
+
+
+def test_the_gradient_of_a_long_reduction_by_a_function_is_refused() -> None:
+    @tk.kernel
+    def long(a: tk.array1d[float], out: tk.array1d[float]):
+        tk.tile_store(out, tk.tile_reduce(tk.mul, tk.tile_load(a, shape=1025)))
+
+    with pytest.raises(KernelNotImplementedError) as caught:
+        differentiate(traced(long, {"a": np.zeros(1025, np.float32), "out": np.zeros(1, np.float32)}))
+    assert caught.value.message == (
+        "cannot differentiate through reduce_elements: its gradient repeats each step of the order, and 1025 elements "
+        "take more than 32 steps; reduce along one axis first"
+    )

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.builtins.assign import tile_astype
+from tilekit.builtins.mapping import map_elements
 from tilekit.builtins.reduce import GROUP as GROUP, LANES, accumulator, axis_in, check_keepdims, in_order, reduced
 from tilekit.builtins.stepwise import combine_stepwise, known_data, runs_at_once, steps
 from tilekit.builtins.view_shapes import require_tile, tile_reshape
@@ -18,7 +20,8 @@ from tilekit.ir.handles import OPERATORS, Scalar, Tile, wrap
 from tilekit.ir.interpret import conform
 from tilekit.ir.operands import common_dtype, constant, convert_constant, describe
 from tilekit.ir.regions import Region
-from tilekit.ir.types import ScalarType, TileType
+from tilekit.ir.rewrite import Rewriter
+from tilekit.ir.types import DType, ScalarType, TileType
 
 __all__ = ["tile_reduce"]
 
@@ -183,4 +186,52 @@ def tile_reduce(op: Callable[..., Any], a: Tile, axis: int | None = None, keepdi
         raise fail(error) from error.__cause__
 
 
-reduce_elements.has_no_adjoint("the gradient of a reduction by a function is not defined; use tile_sum where it is one")
+MOST_STEPS = 32
+"""As many steps of an order as its gradient repeats, each with code of its own."""
+
+
+@reduce_elements.adjoint
+def _adjoint(cx: Any, axis: int | None, branches: bool) -> dict[str, Any]:
+    """Those of the steps of the order, one after the other, as functions of tiles."""
+    type, (block,) = cx.op.operands["t"].type, cx.op.blocks
+    count = type.size if axis is None else type.shape[axis]
+    if count > MOST_STEPS * LANES:
+        raise cx.refuse(
+            f"its gradient repeats each step of the order, and {count} elements take more than {MOST_STEPS} steps; "
+            "reduce along one axis first"
+        )
+
+    def combine(a: Tile, b: Tile) -> Tile:
+        data = {"args": (a.read(), b.read())}
+        attrs = {"branches": branches}
+        return map_elements.record(data, attrs, (Rewriter(fresh=True).block(block),))  # type: ignore[no-any-return]
+
+    return {"t": cx.through("t", lambda t: _in_steps(t, axis, block.params[0].type.dtype, combine)), "count": 0}
+
+
+def _in_steps(t: Tile, axis: int | None, wide: DType, combine: Callable[[Tile, Tile], Tile]) -> Tile:
+    """The reduction of ``in_order``, of tiles."""
+    lined = tile_astype(tile_reshape(t, (t.type.size,)) if axis is None else t, wide)
+    along = axis or 0
+
+    def rows(tile: Tile, start: int, stop: int) -> Tile:
+        return tile[(slice(None),) * along + (slice(start, stop),)]  # type: ignore[no-any-return]
+
+    def taken_in(part: Tile, more: Tile) -> Tile:
+        count = more.shape[along]
+        found = combine(rows(part, 0, count), more)
+        if count == part.shape[along]:
+            return found
+        whole = tile_astype(part, wide)
+        whole[(slice(None),) * along + (slice(0, count),)] = found
+        return whole
+
+    part = rows(lined, 0, LANES)
+    for start in range(LANES, lined.shape[along], LANES):
+        part = taken_in(part, rows(lined, start, start + LANES))
+    half = LANES // 2
+    while half:
+        if part.shape[along] > half:
+            part = taken_in(rows(part, 0, half), rows(part, half, 2 * half))
+        half //= 2
+    return tile_astype(tile_reshape(part, reduced(t.type, axis, False).shape), t.dtype)

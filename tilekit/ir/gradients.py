@@ -67,6 +67,9 @@ class AdjointContext(Protocol):
         gradients of what the block captures are added up here.
         """
 
+    def through(self, name: str, build: Callable[[Any], Any]) -> Any:
+        """The gradient of an operand, where ``build`` makes the same result of it by other builtins."""
+
     def reverse_branches(self, record: Callable[[Any], Any]) -> None:
         """Reverse each block of a branch; ``record`` makes the op of the reversed blocks."""
 

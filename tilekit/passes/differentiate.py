@@ -278,6 +278,23 @@ class Adjoint:
             self._add(value, "", self.sum(found[value]))
         return found
 
+    def through(self, name: str, build: Callable[[Any], Any]) -> Any:
+        """The gradient of an operand by way of ops that give the same result; those of what they capture are added."""
+        value = self.op.operands[name]
+        assert isinstance(value, Value)
+        param = Value(value.type, value.hint)
+        with building() as builder:
+            made = datum_of(build(wrap(param)))
+        block, varied = builder.block((param,), (made,)), self.reversal.varied
+        varied |= varied_values(block, (*varied, param))
+        inner = Scope(self.scope, block, self.scope.builder, {param: self.scope.value(value)})
+        inner.seed((made,), self.grads, varied)
+        self.reversal.block(inner)
+        found = inner.take(param)
+        for outer in tuple(inner.grads):
+            self.scope.add(outer, inner.take(outer))
+        return 0 if found is None else found
+
     def reverse_branches(self, record: Callable[[Any], Any]) -> None:
         """Reverse each block of a branch; ``record`` makes the op of the reversed blocks."""
         sides: list[tuple[Builder, Scope]] = []
