@@ -143,6 +143,8 @@ class Documented:
     parameters: inspect.Signature | None
     """None for a constant and for a type."""
     doc: str
+    gradient: str = ""
+    """Of a builtin, whether it has a gradient, and why where it has none."""
 
     @property
     def signature(self) -> str:
@@ -223,4 +225,13 @@ def _entry(name: str, group: str, value: Any) -> Documented:
         own = type(value).__module__.startswith("tilekit.")
         return Documented(name, group, None, inspect.cleandoc(value.__doc__ if own else f"The constant {value!r}."))
     parameters = getattr(value, "signature", None) or inspect.signature(value)
-    return Documented(name, group, parameters, inspect.cleandoc(value.__doc__ or ""))
+    return Documented(name, group, parameters, inspect.cleandoc(value.__doc__ or ""), _gradient(value))
+
+
+def _gradient(value: Any) -> str:
+    """What is said of a builtin's gradient; a function beside the builtins has those of what it calls."""
+    if not hasattr(value, "no_adjoint"):
+        return ""
+    if value.has("adjoint"):
+        return "yes"
+    return f"none, because {value.no_adjoint}" if value.no_adjoint else "none: it gives no floats that depend on floats"

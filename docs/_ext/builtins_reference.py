@@ -17,7 +17,8 @@ def section(entry: Any) -> list[str]:
     docstring = str(GoogleDocstring(entry.doc, NAPOLEON))
     body = [f"   {line}".rstrip() for line in docstring.splitlines()]
     kind = "data" if entry.parameters is None else "function"
-    return [f".. py:{kind}:: {entry.signature}", "   :module: tilekit", "", *body, ""]
+    gradient = [f"   Gradient: {entry.gradient}.", ""] if entry.gradient else []
+    return [f".. py:{kind}:: {entry.signature}", "   :module: tilekit", "", *body, "", *gradient]
 
 
 def page(entries: list[Any]) -> str:

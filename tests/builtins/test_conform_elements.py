@@ -8,12 +8,18 @@ import numpy as np
 
 import tilekit as tk
 from tests.conformance import Case, Conformance, array, scalar, tile
+from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.types import DTYPES
 
 
 def reads(a: Any, i: Any) -> Any:
     row = a[i + 1]
     return a[i, 2], row[0], a[0][i] + row[1], tk.tile_load(row, shape=2, offset=i), a.shape[0], row.shape[0]
+
+
+def ends(a: Any, i: Any) -> Any:
+    until = REGISTRY["array_until"]
+    return tk.tile_load(until(a, (i,), 0), shape=(3, 4)), tk.tile_load(until(a, (-1,), 1), shape=(3, 4))
 
 
 def writes(a: Any, i: Any, x: Any) -> None:
@@ -86,6 +92,7 @@ class TestArrayElements(Conformance):
     cases = [
         *(Case("element_load", d.short, indexed(d), call=reads) for d in DTYPES.values() if d.kind != "b"),
         Case("subarray", "rows", indexed("float32"), call=reads),
+        Case("array_until", "rows", indexed("float32"), call=ends),
         Case("array_extent", "shape", indexed("int64"), call=reads),
         *(
             Case("element_store", d.short, {**indexed(d), "x": scalar(d)}, call=writes, outputs=("a",), smooth=False)

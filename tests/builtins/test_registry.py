@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import cases_of
+from tests.adjoints import carries_gradient
+from tests.conformance import build, cases_of
 from tilekit import public
 from tilekit.ir.builtin import REGISTRY, Builtin
+from tilekit.ir.core import Op, walk
 
 CONFORMANCE = [path.stem for path in sorted(Path(__file__).parent.glob("test_conform_*.py"))]
 WITHOUT_CASES: dict[str, Callable[[Builtin], bool]] = {
@@ -45,6 +47,25 @@ def test_declarations_are_complete(name: str) -> None:
     assert not (declared.has("adjoint") and declared.no_adjoint), "an adjoint rule and a reason for having none"
     for names in (declared.reads, declared.writes, declared.atomics, declared.reuses, declared.unify):
         assert set(names) <= set(declared.operand_names)
+
+
+def test_every_builtin_has_a_gradient_or_says_why_not() -> None:
+    """Whether one is owed, the ops of conformance cases with floats tell; without cases, whether it takes operands."""
+    modules = [importlib.import_module(f"tests.builtins.{name}") for name in CONFORMANCE]
+    cases = [case for module in modules for case in cases_of(module.__name__)]
+    by_floats = sorted(cases, key=lambda case: not any(spec.dtype.is_float for spec in case.operands.values()))
+    first = {case.builtin: case for case in reversed(by_floats)}
+    ops: dict[str, list[Op]] = {}
+    for op in (op for case in first.values() for op in walk(build(case).function.body)):
+        ops.setdefault(op.builtin.name, []).append(op)
+    owed = {name for name, found in ops.items() if not found[0].builtin.late and carries_gradient(found)}
+    for name in REGISTRY.keys() - ops.keys():
+        declared = REGISTRY[name]
+        tells = declared.side_effect and not declared.writes and not declared.atomics
+        if declared.operand_names and not (declared.late or tells):
+            owed.add(name)
+    assert {"abs", "element_store", "tile_load", "gather_lanes", "bits_of"} <= owed
+    assert not {name for name in owed if not REGISTRY[name].has("adjoint") and not REGISTRY[name].no_adjoint}
 
 
 FUNCTIONS = [item for item in public.documented() if item.parameters is not None]

@@ -43,6 +43,15 @@ def test_the_page_of_one(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert printed.startswith("tk.tile_matmul(a, b, out=None, alpha=1.0, beta=1.0, precision='default')\n")
     assert inspect.cleandoc(tk.tile_matmul.__doc__) in printed
+    assert "\ngradient: yes\n" in printed
+
+
+def test_the_page_of_one_says_why_it_has_no_gradient(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["builtins", "isnan"]) == 0
+    assert "\ngradient: none: it gives no floats that depend on floats\n" in capsys.readouterr().out
+    found = {entry.name: entry.gradient for entry in documented()}
+    assert found["floor"] == found["tile_load"] == "yes"
+    assert found["tile_zeros"] == ""
 
 
 def test_a_name_like_none(capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,6 +40,11 @@ def test_page_has_every_public_name() -> None:
     assert [found.name for found in documented() if text.count(f":: {found.signature}\n") != 1] == []
 
 
+def test_a_section_says_whether_there_is_a_gradient() -> None:
+    text = reference.page([Documented("one", "Maths", inspect.signature(lambda a: None), DOC, "yes")])
+    assert text.endswith("\n\n   Gradient: yes.\n")
+
+
 def test_constants_are_data() -> None:
     text = reference.page([Documented("PI", "Constants", None, "The constant 3.14.")])
     assert ".. py:data:: PI\n   :module: tilekit\n\n   The constant 3.14.\n" in text

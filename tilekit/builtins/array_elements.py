@@ -111,7 +111,7 @@ def _sub_emit(cx: Any, a: str, index: tuple[str, ...], name: str) -> str:
     return f"tk::subarray({', '.join((a, *index))})"
 
 
-@builtin(part_of="a")
+@builtin(late=True, part_of="a")
 def array_until(a: Array, end: Index, axis: int) -> Array:
     """The array without what lies from index ``end`` of an axis on."""
 

@@ -35,6 +35,7 @@ class Walk:
 
 
 @builtin(
+    late=True,
     region=Region("loop", init="init", leading=1, whole=True),
     cooperative=True,
     by_element=True,

@@ -170,7 +170,7 @@ def untile(a: Tile) -> Scalar:
 EACH_LANE = Region("loop", init="init", leading=1)
 
 
-@builtin(region=EACH_LANE)
+@builtin(late=True, region=EACH_LANE)
 def lane_loop(init: Tiles, lanes: int) -> Any:
     """Run a block for each lane, in order; its parameters are the lane and what it carries to the next."""
 
@@ -212,7 +212,7 @@ def present(lanes: int) -> str:
     return f"tk::present(launch, block, {lanes})"
 
 
-@builtin()
+@builtin(late=True)
 def lane_slots(lanes: int, dtype: DTypeLike) -> Tile:
     """Storage for one number a lane; what it holds is written before it is read."""
 
@@ -232,7 +232,7 @@ def _slots_emit(cx: Any, results: Any) -> None:
     cx.tile(results[0])
 
 
-@builtin()
+@builtin(late=True)
 def lane_get(t: Tile, lane: Scalar, weak: bool = False) -> Scalar:
     """A lane's element; ``weak`` where it came from literals only."""
 
@@ -252,7 +252,7 @@ def _get_emit(cx: Any, t: Any, lane: str) -> str:
     return t.at([lane])  # type: ignore[no-any-return]
 
 
-@builtin(reuses=("t",))
+@builtin(late=True, reuses=("t",))
 def lane_set(t: Tile, lane: Scalar, x: Scalar) -> Tile:
     """The tile with a lane's element replaced."""
 
@@ -276,7 +276,7 @@ def _set_emit(cx: Any, results: Any, t: Any, lane: str, x: str) -> None:
     cx.line(f"{target.at([lane])} = {x};")
 
 
-@builtin()
+@builtin(late=True)
 def lane_coordinate(lane: Scalar, axis: int, lanes: int) -> Scalar:
     """Coordinate ``axis`` of a lane's own point; blocks are consecutive points."""
 

@@ -12,7 +12,7 @@ from tilekit.ir.operands import Index, Shape
 from tilekit.ir.types import ArrayType, TileType
 
 
-@builtin(reads=("a",), cooperative=True)
+@builtin(late=True, reads=("a",), cooperative=True)
 def load_factor(a: Array, shape: Shape, offset: Index, step: tuple[int, int]) -> Tile:
     """``tile_load`` for the factors of matrix products, which read it before the array changes.
 
@@ -52,6 +52,3 @@ def _emit(
     cx.line(f"const auto {name} = tk::load_operand<{tile.element}>({given});")
     # Nothing but a product finds its elements, which may lie in the array: the pointer names nothing.
     cx.tiles[results[0]] = replace(tile, pointer=f"{name}_is_only_a_factor", factor=name)
-
-
-load_factor.has_no_adjoint("it replaces tile_load after gradients are taken")

@@ -82,7 +82,7 @@ def tile_matmul(
     """
 
 
-@builtin(cooperative=True, by_element=True, in_memory=("a", "b"), reuses=("out",))
+@builtin(late=True, cooperative=True, by_element=True, in_memory=("a", "b"), reuses=("out",))
 def gemm_tiles(a: Tile, b: Tile, out: Tile | None, alpha: Scalar, beta: Scalar, precision: str, plan: Any) -> Tile:
     """``tile_matmul`` of tiles in shared memory on tensor cores; how, ``plan`` says."""
 

@@ -12,7 +12,7 @@ from tilekit.ir.operands import Index
 from tilekit.ir.types import ArrayType, ScalarType, TileType, int32
 
 
-@builtin(cooperative=True)
+@builtin(late=True, cooperative=True)
 def fill_missing(t: Tile, fill: Scalar | None, lanes: int) -> Tile:
     """The tile with ``fill`` for the elements of lanes that are missing; without it lane 0's element."""
 
@@ -38,7 +38,7 @@ def _fill_emit(cx: Any, results: Any, t: Any, fill: str | None, lanes: int) -> N
         cx.line(f"{target.at(index)} = {index[0]} < {count} ? {t.at(index)} : {missing};")
 
 
-@builtin()
+@builtin(late=True)
 def present_lanes(lanes: int) -> Scalar:
     """How many of its lanes the block has."""
 
@@ -58,7 +58,7 @@ def _present_emit(cx: Any, lanes: int) -> str:
     return present(lanes)
 
 
-@builtin()
+@builtin(late=True)
 def clip_missing(a: Array, offset: Index, lanes: int) -> Array:
     """The array without where a tile at ``offset`` has elements of missing lanes, and what is behind that."""
 

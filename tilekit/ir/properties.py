@@ -14,6 +14,8 @@ class Properties:
 
     group: str = "internal"
     """The chapter of the reference that documents it; internal ones are not public."""
+    late: bool = False
+    """A pass makes it after gradients are taken: no kernel records it, so that it needs none."""
     operator: str | None = None
     """The Python operator, or step of the frontend, that means it."""
     elementwise: bool = False

@@ -129,7 +129,7 @@ class Reversal:
             return
         cx = Adjoint(self, scope, op, grads)
         if not op.builtin.has("adjoint"):
-            raise cx.refuse(op.builtin.no_adjoint or "it has no adjoint yet")
+            raise cx.refuse(op.builtin.no_adjoint or "it has no adjoint rule")
         given = () if op.builtin.carries else cx.given()
         answers = op.builtin.apply(
             "adjoint",

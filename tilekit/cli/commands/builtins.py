@@ -55,5 +55,6 @@ def _find(entries: list[Documented], name: str) -> Documented:
 
 
 def _page(entry: Documented) -> str:
-    lines = [*wrap(f"tk.{entry.signature}", width()), f"group: {entry.group}", "", entry.doc]
+    about = [f"group: {entry.group}", *([f"gradient: {entry.gradient}"] if entry.gradient else [])]
+    lines = [*wrap(f"tk.{entry.signature}", width()), *about, "", entry.doc]
     return "\n".join(lines)
