@@ -62,6 +62,7 @@ class Config:
     index_checks: bool
     fast_math: bool
     max_unroll: int
+    checkpoints: int
     enable_backward: bool
     deterministic: bool
     device: str | None

@@ -194,6 +194,14 @@ OPTIONS = (
         minimum=0,
         of_module=True,
     ),
+    Option(
+        "checkpoints",
+        "int",
+        32,
+        "At most so many states of a loop are kept for its gradient, for each block; others are computed again.",
+        minimum=1,
+        of_module=True,
+    ),
     Option("enable_backward", "bool", True, "Kernels are differentiable unless they say otherwise.", of_module=True),
     Option(
         "deterministic",

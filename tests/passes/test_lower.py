@@ -123,5 +123,5 @@ def test_a_rule_that_gives_something_else_is_an_error(declared: dict[str, Builti
         out[0] = declared["halfway"](x[0], x[1])
 
     fn = kernel.trace(kernel.default_types(), LaunchForm(ndim=1))
-    with pytest.raises(VerificationError, match="halfway.lower gives bool, not f32"):
+    with pytest.raises(VerificationError, match=r"halfway\.lower gives bool, not f32"):
         expand(fn)

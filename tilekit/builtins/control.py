@@ -8,10 +8,10 @@ from typing import Any
 from tilekit.errors import KernelTypeError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.core import Block, Const, walk
-from tilekit.ir.handles import Scalar
+from tilekit.ir.handles import OPERATORS, Scalar, wrap
 from tilekit.ir.operands import BOOL, Tiles
 from tilekit.ir.regions import Region, repeats
-from tilekit.ir.types import ScalarType, TileType, Type, bool_
+from tilekit.ir.types import ScalarType, TileType, Type, bool_, int64
 
 
 def datum(value: Any, type: ScalarType = BOOL) -> Any:
@@ -119,18 +119,59 @@ def _is_light(block: Block) -> bool:
 def _for_adjoint(cx: Any, value: Any) -> None:
     """The same indices from the last to the first."""
     start, stop, step = value("start"), value("stop"), value("step")
+    type = cx.op.operands["start"].type
+
+    def count() -> Any:
+        known = all(isinstance(bound, int) for bound in (start, stop, step))
+        return len(range(start, stop, step)) if known else range_length(*(typed(b) for b in (start, stop, step)))
+
+    def typed(bound: Any) -> Any:
+        return wrap(datum(bound, type))
+
+    def leading(number: Any) -> tuple[Any, ...]:
+        return (typed(start) + OPERATORS["cast"](number, type.dtype) * typed(step),)
+
+    bounds = _backwards(start, stop, step)
+    if bounds is None:
+        cx.reverse_loop(count, leading)
+        return
+    operands = {name: datum(bound, type) for name, bound in zip(("start", "stop", "step"), bounds, strict=True)}
+    cx.reverse_loop(count, leading, lambda init, block: for_range.record({**operands, "init": init}, {}, (block,)))
+
+
+def _backwards(start: Any, stop: Any, step: Any) -> tuple[Any, Any, Any] | None:
+    """The bounds that give the same indices from the last to the first; None where the step is not known."""
     if not isinstance(step, int):
-        raise cx.refuse("its step is only known at run time")
+        return None
     if isinstance(start, int) and isinstance(stop, int):
         indices = range(start, stop, step)[::-1]
-        bounds = [indices.start, indices.stop, indices.step]
-    else:
-        away = 1 if step > 0 else -1
-        count = stop - start if step in (1, -1) else (stop - start + (step - away)) / step * step
-        bounds = [start + count - step if step not in (1, -1) else stop - step, start - step, -step]
-    type = cx.op.operands["start"].type
-    operands = {name: datum(bound, type) for name, bound in zip(("start", "stop", "step"), bounds, strict=True)}
-    cx.reverse_loop(lambda init, block: for_range.record({**operands, "init": init}, {}, (block,)))
+        return indices.start, indices.stop, indices.step
+    away = 1 if step > 0 else -1
+    count = stop - start if step in (1, -1) else (stop - start + (step - away)) / step * step
+    return start + count - step if step not in (1, -1) else stop - step, start - step, -step
+
+
+@builtin()
+def range_length(start: Scalar, stop: Scalar, step: Scalar) -> Scalar:
+    """How many indices a range has; none where the step is zero."""
+
+
+@range_length.result
+def _length_result(start: ScalarType, stop: ScalarType, step: ScalarType) -> ScalarType:
+    if not start.dtype == stop.dtype == step.dtype:
+        raise KernelTypeError(f"the bounds of a range must have one dtype, got {start}, {stop} and {step}")
+    return ScalarType(int64)
+
+
+@range_length.reference
+def _length_reference(start: Any, stop: Any, step: Any) -> Any:
+    return len(range(int(start), int(stop), int(step))) if step else 0
+
+
+@range_length.emit
+def _length_emit(cx: Any, start: str, stop: str, step: str, types: Any) -> str:
+    dtype = cx.scalar(types["start"])
+    return f"(tk::i64)tk::range_length<{dtype}>({start}, {stop}, {step})"
 
 
 @builtin(region=TESTED, by_element=True)
@@ -164,4 +205,7 @@ def _while_emit(cx: Any, results: Any, test: str, init: Any, blocks: tuple[Block
         cx.block(body, (go, *params))
 
 
-while_loop.has_no_adjoint("how often it runs is only known while it runs; use 'for ... in range(...)' without break")
+@while_loop.adjoint
+def _while_adjoint(cx: Any) -> None:
+    """The iterations are counted first, then reversed by their numbers."""
+    cx.reverse_loop(cx.count_iterations, lambda number: ())

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from tilekit.errors import KernelNotImplementedError, KernelValueError, counted
 from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.context import Builder, LaunchForm, active
 from tilekit.ir.core import Function, walk
 from tilekit.ir.handles import OPERATORS, Scalar
 from tilekit.ir.interpret import Eager, Machine
-from tilekit.ir.types import ScalarType, int32
+from tilekit.ir.types import ScalarType, int32, int64
 
 __all__ = ["tid"]
 GROUP = "Launch"
@@ -35,6 +37,27 @@ def _coordinate_reference(machine: Machine, axis: int) -> Any:
 @coordinate.emit
 def _coordinate_emit(cx: Any, results: Any, axis: int) -> None:
     cx.scalars[results[0]] = cx.coordinate(axis)
+
+
+@builtin()
+def block_number() -> Scalar:
+    """The number of the block in the launch, or of the point in a kernel without blocks."""
+
+
+@block_number.result
+def _number_result() -> ScalarType:
+    return ScalarType(int64)
+
+
+@block_number.reference
+def _number_reference(machine: Machine) -> Any:
+    whole = len(machine.block) == len(machine.grid)
+    return np.ravel_multi_index(machine.block, machine.grid) if whole else machine.block[0]
+
+
+@block_number.emit
+def _number_emit() -> str:
+    return "block"
 
 
 @builtin(lane=True)

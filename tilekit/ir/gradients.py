@@ -73,8 +73,23 @@ class AdjointContext(Protocol):
     def reverse_branches(self, record: Callable[[Any], Any]) -> None:
         """Reverse each block of a branch; ``record`` makes the op of the reversed blocks."""
 
-    def reverse_loop(self, record: Callable[[Any, Any], Any]) -> None:
-        """Reverse the block of a loop; ``record`` makes the op from what it carries and the reversed block."""
+    def reverse_loop(
+        self,
+        count: Callable[[], Any],
+        leading: Callable[[Any], tuple[Any, ...]],
+        record: Callable[[Any, Any], Any] | None = None,
+    ) -> None:
+        """Reverse the block of a loop.
+
+        Args:
+            count: Gives the number of iterations.
+            leading: Gives, from the number of an iteration, what the block gets before what the loop carries.
+            record: Makes the loop that goes through the same indices backwards, from what it carries and the reversed
+                block, where there is one; it serves where no iteration needs what the loop carries.
+        """
+
+    def count_iterations(self) -> Any:
+        """How often a loop runs whose block yields whether it goes on; found by running it without effects."""
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,10 @@ def reverse_elements(
     """
     (block,) = op.blocks
     params = {param: Value(param.type, param.hint) for param in block.params}
-    seed = Value(ScalarType(gradient_dtype(op.results[0].type.dtype)))
+    type = ScalarType(gradient_dtype(op.results[0].type.dtype))
+    seed = Value(type)
     with building() as builder:
-        inner = Scope(scope, block, builder, dict(params))
+        inner = Scope(scope, block, builder, dict(params), element=True)
         inner.seed(block.results[:1], [wrap(seed)], varied)
         reverse(inner)
         taken = dict(arguments(op))
@@ -55,7 +56,7 @@ def reverse_elements(
         return record(renewed, tuple(back[copy] for copy in needed))
 
     if any(item.has_effect for item in builder.ops):
-        make(builder.ops, Const(seed.type, 0.0))
+        make(builder.ops, Const(type, 0.0))
     quiet = Rewriter(change=_without_effect).ops(builder.ops)
     return {value: make(quiet, datum) for value, datum in found.items()}
 

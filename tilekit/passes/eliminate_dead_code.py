@@ -14,15 +14,19 @@ from tilekit.ir.rewrite import Rewriter
 
 def eliminate_dead_code(fn: Function) -> Function:
     """The function without dead ops and dead carries."""
-    live = _Live(fn.body)
-    body = Rewriter(change=live.clean).block(fn.body)
+    body = clean_block(fn.body)
     return fn if body is fn.body else fn.with_body(body)
+
+
+def clean_block(block: Block, checks: bool = True) -> Block:
+    """A block without dead ops and carries; without ``checks``, also without what only reports an index outside."""
+    return Rewriter(change=_Live(block, checks).clean).block(block)
 
 
 class _Live:
     """What is used, found from what must run on backwards. Each op and each carried value is looked at once."""
 
-    def __init__(self, body: Block) -> None:
+    def __init__(self, body: Block, checks: bool) -> None:
         self.values: set[Value] = set()
         self._needed: set[Op] = set()
         self._kept: dict[Op, set[int]] = {}
@@ -42,7 +46,7 @@ class _Live:
                 self._makers.update((param, (op, number)) for number, param in enumerate(carried_params(op)))
         self._use(body.results)
         for op in ops:
-            if op.runs_anyway:
+            if op.runs_anyway if checks else op.has_effect:
                 self._need(op)
         while self._pending:
             value = self._pending.pop()

@@ -2,63 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.context import Builder
-from tilekit.ir.core import Block, Const, Op, Value, map_operand
+from tilekit.ir.core import Block, Const, Op, Value, walk
+from tilekit.ir.regions import keep_carried
+from tilekit.ir.rewrite import Rewriter
+from tilekit.passes.eliminate_dead_code import clean_block
 
-LookUp = Callable[[Value], Value]
+LookUp = Callable[[Value], Any]
 
 
 def repeat(op: Op, look_up: LookUp, builder: Builder) -> tuple[Value, ...]:
-    """Record a copy of an op; ``look_up`` gives what its operands are in the new place.
+    """Record a copy of an op without the effects in it.
 
     Raises:
-        KernelNotImplementedError: the op has an effect that must not happen twice.
+        KernelNotImplementedError: what it gives depends on an effect, which must not happen twice.
     """
-    if op.has_effect and not op.blocks:
-        raise _unrepeatable(op)
-    for block in op.blocks:
-        for value in block.free:
-            look_up(value)
-    copied = _copy(op, look_up)
+    pure = tuple(_without_effects({}).ops((op,)))
+    effects = [inner for inner in walk(Block((), (op,))) if inner.has_effect and not inner.blocks]
+    if not pure or any(not Block((), pure).free.keys().isdisjoint(inner.results) for inner in effects):
+        raise KernelNotImplementedError(
+            f"the gradient needs the result of {op.builtin.spelled} again, and running that twice would change memory",
+            op.location,
+        )
+    return copy_op(pure[0], look_up, builder)
+
+
+def slice_of(op: Op, wanted: Iterable[Value], lost: Mapping[Value, Any]) -> Op:
+    """The op with those of its results alone, and without effects and values that cannot be computed again."""
+    if not op.builtin.carries:
+        return op
+    (pure,) = _without_effects(lost).op(op)
+    (found,) = clean_block(Block((), (pure,), tuple(wanted)), checks=False).ops
+    return found
+
+
+def slice_block(block: Block, results: tuple[Value | Const, ...], lost: Mapping[Value, Any]) -> Block:
+    """What of a block computes ``results``, without effects."""
+    return clean_block(Block(block.params, _without_effects(lost).ops(block.ops), results), checks=False)
+
+
+def _without_effects(lost: Mapping[Value, Any]) -> Rewriter:
+    def change(op: Op, rewriter: Rewriter) -> tuple[Op, ...] | None:
+        if op.results and all(result in lost for result in op.results):
+            return ()
+        if op.builtin.carries:
+            kept = {i for i, result in enumerate(op.results) if result not in lost}
+            rebuilt = rewriter.rebuilt(op)
+            return (rebuilt if len(kept) == len(op.results) else keep_carried(rebuilt, kept),)
+        return () if op.has_effect else None
+
+    return Rewriter(change=change)
+
+
+def copy_op(op: Op, look_up: LookUp, builder: Builder) -> tuple[Value, ...]:
+    """Record a copy of an op; ``look_up`` gives what its operands are in the new place."""
+    (copied,) = Rewriter(fresh=True, outer=look_up).op(op)
     builder.ops.append(copied)
     return copied.results
 
 
-def _unrepeatable(op: Op) -> KernelNotImplementedError:
-    return KernelNotImplementedError(
-        f"the gradient needs the result of {op.builtin.spelled} again, and running that twice would change memory",
-        op.location,
-    )
-
-
-def _copy(op: Op, look_up: LookUp) -> Op:
-    def change(item: Value | Const) -> Value | Const:
-        return look_up(item) if isinstance(item, Value) else item
-
-    operands = {name: map_operand(operand, change) for name, operand in op.operands.items()}
-    blocks = tuple(_copy_block(block, look_up) for block in op.blocks)
-    return op.with_(operands=operands, blocks=blocks, results=tuple(Value(v.type, v.hint) for v in op.results))
-
-
-def _copy_block(block: Block, outer: LookUp) -> Block:
-    inside = {param: Value(param.type, param.hint) for param in block.params}
-    dropped: dict[Value, Op] = {}
-
-    def look_up(value: Value) -> Value:
-        if value in dropped:
-            raise _unrepeatable(dropped[value])
-        return inside[value] if value in inside else outer(value)
-
-    ops = []
+def copy_ops(block: Block, given: Iterable[Any], look_up: LookUp, builder: Builder) -> tuple[Any, ...]:
+    """Record copies of a block's ops with ``given`` in place of its parameters; returns what it yields."""
+    rewriter = Rewriter(dict(zip(block.params, given, strict=True)), fresh=True, outer=look_up)
     for op in block.ops:
-        if op.has_effect and not op.blocks:
-            dropped.update(dict.fromkeys(op.results, op))
-            continue
-        copied = _copy(op, look_up)
-        inside.update(zip(op.results, copied.results, strict=True))
-        ops.append(copied)
-    results = tuple(look_up(result) if isinstance(result, Value) else result for result in block.results)
-    return Block(tuple(inside[param] for param in block.params), tuple(ops), results)
+        copied = rewriter.op(op)  # may record what it needs from outside
+        builder.ops += copied
+    return tuple(map(rewriter.look_up, block.results))

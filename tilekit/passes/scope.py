@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.context import Builder
 from tilekit.ir.core import Block, Const, Op, Value
 from tilekit.ir.gradients import gradient_type
 from tilekit.ir.handles import OPERATORS, Scalar, Tile, wrap
 from tilekit.ir.types import ScalarType, TileType, Type
-from tilekit.passes.recompute import repeat
+from tilekit.passes.lost import Lost
+from tilekit.passes.recompute import copy_op, slice_of
 
 
 def zero_of(type: Type) -> Value | Const:
@@ -29,11 +30,33 @@ def datum_of(handle: Any) -> Any:
     return handle.read() if isinstance(handle, Tile) else handle.datum if isinstance(handle, Scalar) else handle
 
 
+def constant(value: float, type: ScalarType) -> Any:
+    """A number of a type, as a handle."""
+    return wrap(Const(type, value))  # type: ignore[arg-type]
+
+
+def handle(datum: Any) -> Any:
+    """The handle of an operand."""
+    return wrap(datum)
+
+
+@dataclass
+class Forward:
+    """What the scopes of one function know of it."""
+
+    lost: Mapping[Value, Lost]
+    """Values that cannot be computed again."""
+    asked: dict[Op, dict[Value, None]] = field(default_factory=dict)
+    """Of each region, the results that were computed again."""
+    expected: Mapping[Op, Mapping[Value, None]] = field(default_factory=dict)
+    """The same of an earlier reversal of the function, so that one copy of a region can give them all."""
+
+
 class Scope:
     """A forward block and the builder that its reversed ops go to.
 
-    ``known`` maps forward values to their values in the adjoint. ``carried`` are a loop's parameters, whose values in
-    past iterations are gone.
+    ``known`` maps forward values to their values in the adjoint. ``carried`` are a loop's parameters; those that the
+    adjoint of an iteration needs as they were in it come to be ``needed``, with a value that stands for them.
     """
 
     def __init__(
@@ -42,48 +65,69 @@ class Scope:
         block: Block,
         builder: Builder,
         known: dict[Value, Value],
-        carried: Mapping[Value, Op] | None = None,
+        carried: Iterable[Value] = (),
+        forward: Forward | None = None,
+        element: bool = False,
     ) -> None:
         self.parent = parent
         self.block = block
         self.builder = builder
         self.known = known
-        self.carried = carried or {}
+        self.carried = frozenset(carried)
+        self.needed: dict[Value, Value] = {}
         self.defined = {result: op for op in block.ops for result in op.results}
         self.grads: dict[Value, Any] = {}
+        found = parent.forward if parent is not None else forward
+        assert found is not None
+        self.forward: Forward = found
+        self.element: bool = element or (parent is not None and parent.element)
+        """Whether it runs for single elements of tiles."""
 
     # Forward values.
 
-    def definition(self, value: Value) -> tuple[Scope, Op]:
-        """The op that defines a value, and the scope it stands in."""
+    def definition(self, value: Value) -> tuple[Scope, Op | None]:
+        """The scope that defines a value, and its op; None for what a loop carries."""
         scope: Scope | None = self
         while scope is not None:
             if value in scope.defined:
                 return scope, scope.defined[value]
             if value in scope.carried:
-                raise _carried(value, scope.carried[value])
+                return scope, None
             scope = scope.parent
         raise AssertionError(f"a {value.type} is not defined in the function that is differentiated")
 
     def value(self, value: Value) -> Value:
-        """A forward value in the adjoint, computed again in the scope it is defined in."""
+        """A forward value in the adjoint, computed again in the scope it is defined in.
+
+        Raises:
+            KernelNotImplementedError: it cannot be computed again.
+        """
         scope: Scope | None = self
         while scope is not None:
             if value in scope.known:
                 return scope.known[value]
             scope = scope.parent
+        if value in self.forward.lost:
+            raise self.forward.lost[value].refuse(value)
         home, op = self.definition(value)
-        home.known.update(zip(op.results, home.repeat(op, {}), strict=True))
+        if op is None:
+            home.known[value] = home.needed[value] = Value(value.type, value.hint)
+        else:
+            home._compute(op, value)
         return home.known[value]
 
-    def repeat(self, op: Op, replaced: Mapping[Value, Value], type: Type | None = None) -> tuple[Value, ...]:
-        """A copy of an op of this scope's block, with some operands replaced and, given a type, that of its result."""
-        found = repeat(op, lambda value: replaced[value] if value in replaced else self.value(value), self.builder)
-        if type is None:
-            return found
-        results = (Value(type),)
-        self.builder.ops[-1] = self.builder.ops[-1].with_(results=results)
-        return results
+    def _compute(self, op: Op, value: Value) -> None:
+        asked = self.forward.asked.setdefault(op, {})
+        asked[value] = None
+        found = slice_of(op, {**self.forward.expected.get(op, {}), **asked}, self.forward.lost)
+        self.known.update(zip(found.results, copy_op(found, self.value, self.builder), strict=True))
+
+    def copy(self, op: Op, replaced: Mapping[Value, Value], type: Type) -> Value:
+        """A copy of an op of this scope's block with some operands replaced and a result of another type."""
+        copy_op(op, lambda value: replaced[value] if value in replaced else self.value(value), self.builder)
+        result = Value(type)
+        self.builder.ops[-1] = self.builder.ops[-1].with_(results=(result,))
+        return result
 
     # Gradients.
 
@@ -91,7 +135,7 @@ class Scope:
         """Add to the gradient of a value."""
         wanted = gradient_type(value.type)
         if isinstance(given, float | int):
-            given = wrap(Const(ScalarType(wanted.dtype), float(given)))  # type: ignore[arg-type]
+            given = constant(float(given), ScalarType(wanted.dtype))
         if given.dtype != wanted.dtype or getattr(given.type, "weak", False):
             given = OPERATORS["cast"](given, wanted.dtype)
         if given.type != wanted:
@@ -113,12 +157,3 @@ class Scope:
         """The gradient of a value, or zeros, as an operand; recorded in the active builder."""
         found = self.take(value)
         return zero_of(gradient_type(value.type)) if found is None else datum_of(found)
-
-
-def _carried(value: Value, loop: Op) -> KernelNotImplementedError:
-    name = repr(value.hint) if value.hint else f"a {value.type}"
-    return KernelNotImplementedError(
-        f"cannot differentiate this loop: the gradient needs {name}, which the loop carries, as it was in every "
-        "iteration; only sums over iterations are differentiated",
-        loop.location,
-    )

@@ -274,11 +274,10 @@ def adjoint_of(
     from tilekit.passes.gather_gradients import gather_gradients
     from tilekit.passes.wanted import without_gradients
 
-    tiled = form is None or form.tiled
-    program = differentiate(function, tiled)
+    program = differentiate(function, form)
     kept = {name: other for name, other in program.gradients.items() if wanted is None or name in wanted}
     program = without_gradients(program, [other for name, other in program.gradients.items() if name not in kept])
-    if tiled:
+    if form is None or form.tiled:
         ndim = form.ndim if form is not None and form.ndim is not None else dimensions(function)
         program = gather_gradients(program, ndim, _is_deterministic(function.options))
     return program, kept

@@ -182,10 +182,10 @@ class Compiled:
         how = self.how
         if self.kernel is None or how.program.name != self.kernel.key:
             raise CompileError(f"program {self.name!r} has no adjoint: only kernels are differentiated, and once")
-        from tilekit.passes.differentiate import differentiate
+        from tilekit.runtime.adjoint import adjoint_of
         from tilekit.runtime.program import compile_program
 
-        program = differentiate(how.program.launches[0].function)
+        program, _ = adjoint_of(how.program.launches[0].function, None, self.form)
         given = self.device, how.arch, how.arrays, self.grid, how.options, self.kernel
         return compile_program(program, self.form, *given)
 

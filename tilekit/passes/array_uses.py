@@ -1,0 +1,100 @@
+"""Which arrays a kernel reads and writes, and that those it does both to can be differentiated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilekit.errors import KernelNotImplementedError
+from tilekit.ir.core import Const, Function, Op, Value, leaves, walk
+from tilekit.ir.operands import Kind
+from tilekit.ir.types import ArrayType, TileType
+from tilekit.passes.activity import written_arrays
+
+
+def origins(fn: Function) -> dict[Value, Value]:
+    """For each array and part of one, the parameter that it is a part of.
+
+    Raises:
+        KernelNotImplementedError: that is only known at run time.
+    """
+    origin = {value: value for value in fn.params.values()}
+    for op in walk(fn.body):
+        if op.builtin.carries and any(isinstance(result.type, ArrayType) for result in op.results):
+            text = f"cannot differentiate {fn.name!r}: which array is used is only known at run time"
+            raise KernelNotImplementedError(text, op.location)
+        for value in op.inputs():
+            if value in origin:
+                origin.update({r: origin[value] for r in op.results if isinstance(r.type, ArrayType)})
+    return origin
+
+
+def refuse_mixed_arrays(fn: Function) -> None:
+    """Refuse a kernel that reads an array and writes it, unless all its blocks read and write the same part of it.
+
+    A part that another block writes has contents that depend on the order in which blocks run.
+
+    Raises:
+        KernelNotImplementedError: with the lines of both.
+    """
+    origin = origins(fn)
+    makers = {result: op for op in walk(fn.body) for result in op.results}
+    read: dict[Value, list[tuple[Op, Value]]] = {}
+    written: dict[Value, list[tuple[Op, Value]]] = {}
+    for op in walk(fn.body):
+        for array in written_arrays(op):
+            written.setdefault(origin[array], []).append((op, array))
+        for name in op.builtin.reads:
+            for array in leaves(op.operands[name]):
+                read.setdefault(origin[array], []).append((op, array))
+    names = {value: name for name, value in fn.params.items()}
+    for array in read.keys() & written.keys():
+        for reader, part in read[array]:
+            for writer, other in written[array]:
+                if writer.builtin.atomics or not _same_place(reader, part, writer, other, makers):
+                    raise _mixed(fn.name, names[array], reader, writer)
+
+
+def _mixed(kernel: str, name: str, reader: Op, writer: Op) -> KernelNotImplementedError:
+    lines = [op.location.line if op.location else 0 for op in (reader, writer)]
+    return KernelNotImplementedError(
+        f"cannot differentiate {kernel!r}: array {name!r} is read at line {lines[0]} and written at line "
+        f"{lines[1]}, perhaps in another place, so its old contents may be gone; write to another array",
+        writer.location,
+    )
+
+
+def _same_place(one: Op, part: Value, two: Op, other: Value, makers: dict[Value, Op]) -> bool:
+    """Whether two ops use the same elements of an array, whatever the indices are."""
+    if part is not other:
+        a, b = makers.get(part), makers.get(other)
+        if a is None or b is None or not _same(part, other, makers):
+            return False
+    if _extent(one) != _extent(two):
+        return False
+    return _same(_indices(one), _indices(two), makers)
+
+
+def _extent(op: Op) -> tuple[int, ...]:
+    return next((v.type.shape for v in (*op.results, *op.inputs()) if isinstance(v.type, TileType)), ())
+
+
+def _indices(op: Op) -> tuple[Any, ...]:
+    return tuple(operand for name, operand in op.operands.items() if op.builtin.kinds[name] is Kind.INDEX)
+
+
+def _same(a: Any, b: Any, makers: dict[Value, Op]) -> bool:
+    """Whether two operands are the same number or array."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(_same(x, y, makers) for x, y in zip(a, b, strict=True))
+    if isinstance(a, Const) and isinstance(b, Const):
+        return a.value == b.value
+    if a is b:
+        return True
+    if not (isinstance(a, Value) and isinstance(b, Value) and a in makers and b in makers):
+        return False
+    one, two = makers[a], makers[b]
+    repeats = one.has_effect or one.builtin.reads or one.blocks
+    if one.builtin is not two.builtin or repeats or dict(one.attrs) != dict(two.attrs):
+        return False
+    operands = tuple(one.operands.values()), tuple(two.operands.values())
+    return one.results.index(a) == two.results.index(b) and _same(*operands, makers)

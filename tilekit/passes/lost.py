@@ -1,0 +1,110 @@
+"""Values that the adjoint of a kernel cannot compute again: what atomics gave, and what arrays held before a write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilekit.errors import KernelNotImplementedError
+from tilekit.ir.core import Block, Function, Op, Value, leaves, walk
+from tilekit.ir.regions import captured, carried, decides, repeats
+from tilekit.passes.activity import written_arrays
+from tilekit.passes.array_uses import origins
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Why a value cannot be computed again."""
+
+    cause: Op
+    """What gave the number that is gone."""
+    writer: Op | None = None
+    """What has written to the array that ``cause`` reads."""
+    array: str = ""
+    loop: Op | None = None
+    """The loop that carries the value."""
+
+    def refuse(self, value: Value) -> KernelNotImplementedError:
+        """The error for a gradient that needs the value."""
+        name = repr(value.hint) if value.hint else f"a {value.type}"
+        text = f"the gradient needs {name} again"
+        if self.loop is not None:
+            text = f"cannot differentiate this loop: the gradient needs {name}, which the loop carries"
+        if self.writer is None:
+            why = (
+                f"it depends on the result of {self.cause.builtin.spelled}, and running that twice would change memory"
+            )
+        else:
+            why = (
+                f"it depends on what array {self.array!r} held when it was read at line {_line(self.cause)}, and it is "
+                f"written at line {_line(self.writer)}; write to another array"
+            )
+        place = self.loop or self.writer or self.cause
+        return KernelNotImplementedError(f"{text}; {why}", place.location)
+
+
+def _line(op: Op) -> int:
+    return op.location.line if op.location is not None else 0
+
+
+def lost_values(fn: Function) -> Mapping[Value, Lost]:
+    """The values of a function that cannot be computed again after it has run."""
+    found: dict[Value, Lost] = dict(_sources(fn))
+    size = -1
+    while size != len(found):
+        size = len(found)
+        _spread(fn.body, found)
+    return found
+
+
+def _sources(fn: Function) -> Iterator[tuple[Value, Lost]]:
+    names = {value: name for name, value in fn.params.items()}
+    origin, order = origins(fn), dict(_placed(fn.body, ()))
+    written = [(origin[array], op) for op in walk(fn.body) for array in written_arrays(op)]
+    numbers = {op: number for number, op in enumerate(walk(fn.body))}
+    for op in walk(fn.body):
+        if not op.blocks and op.has_effect:
+            yield from ((result, Lost(op)) for result in op.results)
+        for name in op.builtin.reads:
+            for array in leaves(op.operands[name]):
+                for root, writer in written:
+                    again = order[op] & order[writer]
+                    if root is origin[array] and (numbers[writer] > numbers[op] or again):
+                        yield from ((result, Lost(op, writer, names[root])) for result in op.results)
+
+
+def _placed(block: Block, loops: tuple[Op, ...]) -> Iterator[tuple[Op, frozenset[Op]]]:
+    """Each op with the loops around it."""
+    for op in block.ops:
+        yield op, frozenset(loops)
+        inside = (*loops, op) if repeats(op) else loops
+        for inner in op.blocks:
+            yield from _placed(inner, inside)
+
+
+def _first(items: Any, found: Mapping[Value, Lost]) -> Lost | None:
+    return next((found[value] for value in items if value in found), None)
+
+
+def _spread(block: Block, found: dict[Value, Lost]) -> None:
+    for op in block.ops:
+        if op.builtin.carries:
+            _spread_region(op, found)
+            continue
+        why = _first((*op.inputs(), *captured(op)), found)
+        if why is not None:
+            found.update((result, why) for result in op.results if result not in found)
+
+
+def _spread_region(op: Op, found: dict[Value, Lost]) -> None:
+    loop = op if repeats(op) else None
+    whole = _first(decides(op), found)
+    for each in carried(op):
+        why = whole or _first((*each.sources, *each.names), found)
+        if why is not None:
+            own = Lost(why.cause, why.writer, why.array, loop or why.loop)
+            for value in each.names:
+                found.setdefault(value, own)
+    for block in op.blocks:
+        _spread(block, found)
