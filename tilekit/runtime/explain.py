@@ -65,6 +65,8 @@ def explanation(compiled: Compiled) -> str:
             lines += _of_launch(part)
         else:
             lines += [f"  {part.launch}", *(f"  {line}" for line in _of_launch(part))]
+    if compiled.program.sums:
+        lines += ["  gradients:", *(f"    {item}" for item in compiled.program.sums)]
     if compiled.assumptions:
         lines += ["  assumed of the arrays:", *(f"    {text}" for text in compiled.assumptions)]
     return "\n".join(lines)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tilekit.errors import KernelValueError, VerificationError
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.program import Program
-from tilekit.ir.sizes import Size, evaluate
+from tilekit.ir.sizes import Extent, Scalar, Size, evaluate
 from tilekit.ir.types import ArrayType, DType, ScalarType
 from tilekit.passes.activity import written_parameters
 from tilekit.passes.uniformity import runs_lanes
@@ -19,8 +19,8 @@ from tilekit.runtime.grids import MAX_EXTENT
 from tilekit.runtime.scratch import Chunk, Memory, Place, chunks_of
 from tilekit.runtime.warm import Again, Like
 
-MOST_PLANS = 16
-"""Of launches that are alike but for numbers which sizes depend on."""
+MOST_KNOWN = 64
+"""Runs that differ in numbers which sizes depend on, and whose sizes a program keeps."""
 
 
 def forms_of(program: Program, form: LaunchForm) -> list[LaunchForm]:
@@ -95,6 +95,9 @@ class ProgramKernel:
         """Which of its arrays it may write."""
         self.parts = _parts(program, kernels)
         self._starts = _starts(self.types)
+        self._named = sorted(set(self._places_of_sizes()))
+        """The places of the values that sizes depend on."""
+        self._known: dict[Any, Sizes] = {}
         numbers = [name for name, type in self.types.items() if isinstance(type, ScalarType)]
         self._deciding = [numbers.index(name) for name in program.deciding]
         self._kept = [name for name, scratch in program.scratch.items() if scratch.until_backward]
@@ -155,7 +158,7 @@ class ProgramKernel:
             decided = tuple([numbers[place] for place in self._deciding])
             plan = plans.get(decided)
             if plan is None:
-                if len(plans) >= MOST_PLANS:
+                if len(plans) >= MOST_KNOWN:
                     plans.clear()
                 plan = plans[decided] = self._plan(like, like.with_others(pointers, numbers))
             sizes, steps = plan
@@ -181,11 +184,20 @@ class ProgramKernel:
         return sizes, steps
 
     def sizes(self, values: Sequence[Any], grid: tuple[int, ...]) -> Sizes:
-        """What the sizes come to in one run.
+        """What the sizes come to in one run; they are kept for the next with the same numbers.
 
         Raises:
             KernelValueError: one is negative or too large; the message names the launch or scratch array.
         """
+        key = grid, tuple([values[place] for place in self._named])
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            found = self._known[key] = self._evaluated(values, grid)
+        return found
+
+    def _evaluated(self, values: Sequence[Any], grid: tuple[int, ...]) -> Sizes:
         shapes: dict[str, tuple[int, ...]] = {}
         scalars: dict[str, int] = {}
         for name, start in self._starts.items():
@@ -213,6 +225,13 @@ class ProgramKernel:
         chunks = chunks_of(self.program, {name: known(f"scratch {name!r}", item.shape) for name, item in scratch})
         places = tuple((int(item.until_backward), chunks[item.until_backward].places[name]) for name, item in scratch)
         return Sizes(grids, chunks, places)
+
+    def _places_of_sizes(self) -> Iterator[int]:
+        for size in self.program.sizes():
+            if isinstance(size, Extent):
+                yield self._starts[size.param] + 1 + size.axis
+            elif isinstance(size, Scalar):
+                yield self._starts[size.param]
 
     def _allocate(self, sizes: Sizes, stream: Any) -> list[Any]:
         """Memory for each chunk; None where there is nothing to hold."""

@@ -167,7 +167,11 @@ class FakeLibrary:
     def _cuMemFree_v2(self, address: int) -> None:
         self.memory.pop(address)
 
-    def _cuMemAllocAsync(self, out: int, size: int, stream: int) -> int:
+    def _cuMemPoolCreate(self, out: int, properties: int) -> int:
+        kinds = struct.unpack_from("4i", ctypes.string_at(properties, 88))
+        return 1 if kinds[:3] != (1, 0, 1) else put(ctypes.c_void_p, out, 0x66 + kinds[3])
+
+    def _cuMemAllocFromPoolAsync(self, out: int, size: int, pool: int, stream: int) -> int:
         self._allocate(out, size)
         place = ctypes.c_void_p.from_address(out).value
         self._told(stream, lambda: ctypes.memset(place, GARBAGE, size))

@@ -20,7 +20,7 @@ from tilekit.runtime.programs import ProgramKernel, forms_of
 from tilekit.runtime.warm import Like
 
 GRID = grid_of(35, 21)
-STREAM_ORDERED = {"cuMemAllocAsync": 2, "cuMemFreeAsync": 1, "cuMemsetD8Async": 3}
+STREAM_ORDERED = {"cuMemAllocFromPoolAsync": 3, "cuMemFreeAsync": 1, "cuMemsetD8Async": 3}
 """Where a function has its stream."""
 
 
@@ -56,7 +56,7 @@ def told(fake: FakeLibrary) -> list[tuple[str, int]]:
     return found
 
 
-ONE_RUN = ["cuMemAllocAsync", "cuMemsetD8Async", "cuLaunchKernelEx", "cuLaunchKernelEx", "cuMemFreeAsync"]
+ONE_RUN = ["cuMemAllocFromPoolAsync", "cuMemsetD8Async", "cuLaunchKernelEx", "cuLaunchKernelEx", "cuMemFreeAsync"]
 
 
 def test_one_stream_is_told_everything_in_order(fake: FakeLibrary) -> None:
@@ -138,7 +138,7 @@ def test_what_outlives_the_run_is_freed_once(fake: FakeLibrary) -> None:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        ("cuMemAllocAsync", "18688 bytes of scratch memory on cuda:0: CUDA_ERROR_2 (words)"),
+        ("cuMemAllocFromPoolAsync", "18688 bytes of scratch memory on cuda:0: CUDA_ERROR_2 (words)"),
         ("cuLaunchKernelEx", "kernel 'sum_parts' cannot be launched on cuda:0: CUDA_ERROR_2 (words)"),
     ],
 )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tilekit.errors import DeviceError
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
 _MAJOR, _MINOR = 75, 76
 _MAX_SHARED, _MULTIPROCESSORS = 97, 16
 _REMEMBERED = 8
+_POOL = struct.Struct("4iPNH54x")
+"""``CUmemPoolProps``: kind of memory, of handle, of place, the place; security, most bytes, usage."""
+_PINNED, _ON_DEVICE, _RELEASE_THRESHOLD = 1, 1, 4
+KEPT_BYTES = 1 << 30
+"""Of freed scratch memory, so much is kept when the host waits for the device: to get it anew takes a millisecond."""
 
 
 class Device:
@@ -46,6 +53,16 @@ class Device:
         """Where kernels that were launched, and may still run, leave what they report."""
         self.events: list[int] = []
         """Events that nobody uses at the moment."""
+
+    @cached_property
+    def pool(self) -> int:
+        """What memory in stream order is from. It is tilekit's own: how much others keep is left to them."""
+        properties, pool = _POOL.pack(_PINNED, 0, _ON_DEVICE, self.ordinal, 0, 0, 0), ctypes.c_void_p()
+        kept = ctypes.c_uint64(KEPT_BYTES)
+        with self.driver.relaxed(), self.current():
+            self.driver.call("cuMemPoolCreate", ctypes.addressof(pool), properties)
+            self.driver.call("cuMemPoolSetAttribute", pool, _RELEASE_THRESHOLD, ctypes.addressof(kept))
+        return pool.value or 0
 
     def __repr__(self) -> str:
         return f"<Device {self.name}, compute capability {self.capability[0]}.{self.capability[1]}>"

@@ -27,9 +27,9 @@ class DeviceBytes:
         self.device = device
         self.stream = stream
         self.address = 0
-        found = ctypes.c_void_p()
+        found, pool = ctypes.c_void_p(), device.pool
         with device.current():
-            code = device.driver.functions["cuMemAllocAsync"](ctypes.addressof(found), size, stream)
+            code = device.driver.functions["cuMemAllocFromPoolAsync"](ctypes.addressof(found), size, pool, stream)
             if code:
                 lost = is_lost(code)
                 text = f"{size} bytes of scratch memory on {device.name}"
