@@ -6,7 +6,7 @@ The adjoint of a kernel is derived and compiled at its first backward launch, fo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -102,6 +102,8 @@ class AdjointLaunch:
     views: Mapping[str, ArrayView]
     """The kernel's arrays."""
     gradients: Mapping[str, ArrayView]
+    holds: Callable[[], bool]
+    """Whether a launch of the same arguments would find the same form now."""
 
     @in_ieee_state
     def run(self, stream: Any) -> None:
@@ -109,7 +111,7 @@ class AdjointLaunch:
         buffers = {
             name: Buffer(view, self.form.gradients[name], name in self.form.written)
             for name, view in self.gradients.items()
-            if self._apart(name, view)
+            if self.apart(name, view)
         }
         given = {**self.gradients, **{name: buffer.view for name, buffer in buffers.items()}}
         values = [
@@ -129,7 +131,7 @@ class AdjointLaunch:
         for buffer in buffers.values():
             buffer.give_back()
 
-    def _apart(self, name: str, view: ArrayView) -> bool:
+    def apart(self, name: str, view: ArrayView) -> bool:
         """Whether a gradient is computed in memory of its own: it has another dtype, or lies where others do."""
         if self.form.gradients[name] is not view.dtype:
             return True
@@ -180,10 +182,10 @@ def prepare_adjoint(
     where = place(device, found)
     given = dict(gradient_views(kernel, arrays, gradients))
     form = form_of(tiled, grid, block_dim_of(block_dim))
-    adjoint = _form_for(kernel, entries, where, form, arrays, given)
+    adjoint, holds = _form_for(kernel, entries, where, form, arrays, given)
     _check_shared(kernel, adjoint, arrays)
     _check_seeds(kernel, adjoint, given)
-    return AdjointLaunch(adjoint, where, grid, values, arrays, given)
+    return AdjointLaunch(adjoint, where, grid, values, arrays, given, holds)
 
 
 def gradient_views(
@@ -232,7 +234,8 @@ def _form_for(
     form: LaunchForm,
     arrays: Mapping[str, ArrayView],
     gradients: Mapping[str, ArrayView],
-) -> AdjointForm:
+) -> tuple[AdjointForm, Callable[[], bool]]:
+    """The form for a backward launch, and what says whether it still is."""
     options, captures = options_now(), kernel.capture_key()
     classes = None
     if where.startswith("cuda"):
@@ -244,7 +247,13 @@ def _form_for(
         from tilekit.runtime.specialise import compile_for
 
         found = compile_for(kernel, key, form, options.values, _make(wanted))
-    return found
+
+    def holds() -> bool:
+        now = options_now().with_device == options.with_device and kernel.capture_key() == captures
+        return now and form_kept(kernel, key, form) is found
+
+    assert found is not None
+    return found, holds
 
 
 def _make(wanted: tuple[str, ...]) -> Any:

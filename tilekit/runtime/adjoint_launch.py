@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tilekit.errors import KernelTypeError, KernelValueError, counted
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.operands import describe
 from tilekit.runtime.adjoint import prepare_adjoint
+from tilekit.runtime.adjoint_warm import WarmBackward, warm_backward
 from tilekit.runtime.arguments import parameters_of
 from tilekit.runtime.arrays import library_of
 from tilekit.runtime.launch import Launch
@@ -16,6 +17,10 @@ from tilekit.runtime.launch import Launch
 
 class BackwardLaunch(Launch):
     """A launch that runs a kernel's adjoint."""
+
+    _last: list[Any] | None = None
+    """The gradient arrays of the last launch, where its arguments were those of the next."""
+    _warm: WarmBackward | None = None
 
     def __init__(
         self, kernel: Kernel, dim: Any, inputs: Any, outputs: Any, adj_inputs: Any, adj_outputs: Any, *how: Any
@@ -36,8 +41,35 @@ class BackwardLaunch(Launch):
                 f"a backward launch of kernel {self.kernel.key!r} without any gradient array: give them as adj_inputs "
                 "and adj_outputs, or pass Warp's arrays made with requires_grad=True"
             )
+        stream = recorded if stream is None else stream
+        if self._warm is not None and self._same(gradients) and self._warm.run(stream):
+            return
         launch = prepare_adjoint(self.kernel, self.dim, self.params, gradients, device, block_dim, tiled)
-        launch.run(recorded if stream is None else stream)
+        launch.run(stream)
+        if self._same(gradients):  # from the second time on: many are launched once
+            self._warm = warm_backward(launch, dict(zip(self.kernel.parameters, self.params, strict=True)), gradients)
+        self._last = list(gradients.values())
+
+    def _same(self, gradients: Mapping[str, Any]) -> bool:
+        """Whether the arguments and gradient arrays are those of the last launch."""
+        last = self._last
+        return (
+            last is not None
+            and len(last) == len(gradients)
+            and all(one is other for one, other in zip(last, gradients.values(), strict=True))
+        )
+
+    def set_dim(self, dim: Any) -> None:
+        """Run over another grid from now on."""
+        super().set_dim(dim)
+        self._forget()
+
+    def _set(self, params: list[Any]) -> None:
+        super()._set(params)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._last = self._warm = None
 
     def _given(self) -> Iterator[tuple[str, Any]]:
         """The gradient arrays by parameter."""

@@ -60,8 +60,8 @@ class CudaKernel:
         """Whether a block is ``block_dim`` consecutive points."""
         self._single = runs_points(generated.function, target)
         """Whether each thread is a point."""
-        types = [value.type for value in generated.function.params.values()]
-        layout = struct.Struct(CONFIG + LAUNCH + "".join(map(format_of, types)))
+        self.types = {name: value.type for name, value in generated.function.params.items()}
+        layout = struct.Struct(CONFIG + LAUNCH + "".join(map(format_of, self.types.values())))
         self._pack_into, self.size = layout.pack_into, layout.size
         self._head = (1, 1, generated.threads, 1, 1, generated.arena)
         self._tail = (*(1,) * (4 - target.ndim), target.ndim, target.block_dim)
