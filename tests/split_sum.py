@@ -10,7 +10,7 @@ import numpy as np
 import tilekit as tk
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Value
-from tilekit.ir.program import Launch, Program, Scratch
+from tilekit.ir.program import Computed, Launch, Program, Scratch
 from tilekit.ir.sizes import CeilDiv, Dim, Extent, Product, Scalar
 from tilekit.ir.types import ArrayType, ScalarType, float32, int32
 from tilekit.runtime.array_view import ArrayView, alignment_class
@@ -37,11 +37,12 @@ def sum_parts(
 
 @tk.kernel
 def add_parts(
-    parts: tk.array2d[float], seen: tk.array2d[tk.int32], most: int, out: tk.array2d[float], count: tk.array2d[tk.int32]
-):
+    parts: tk.array2d[float], seen: tk.array2d[tk.int32], splits: int, most: int,
+    out: tk.array2d[float], count: tk.array2d[tk.int32],
+):  # fmt: skip
     i, j = tk.tid()
     acc = tk.tile_zeros(shape=(TILE, TILE), dtype=float)
-    for part in range(parts.shape[0] / (seen.shape[0] * TILE)):
+    for part in range(splits):
         assert part < most, "too many parts"
         acc += tk.tile_load(parts, shape=(TILE, TILE), offset=((part * seen.shape[0] + i) * TILE, j * TILE))
     tk.tile_store(out, acc, offset=(i * TILE, j * TILE))
@@ -69,6 +70,7 @@ def split_sum(until_backward: bool = False) -> Program:
             "parts": Scratch(Value(matrix, "parts"), (rows, Extent("b", 1)), until_backward=until_backward),
             "seen": Scratch(Value(whole, "seen"), (Dim(0), Dim(1)), zeroed=True),
         },
+        {"splits": Computed(Value(ScalarType(int32), "splits"), splits)},
     )
 
 

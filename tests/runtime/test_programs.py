@@ -15,7 +15,7 @@ import pytest
 from tests.split_sum import FORM, TILE, check, grid_of, made_for, numbers, split_sum, values_of
 from tilekit.config import config
 from tilekit.errors import CompileError, KernelAssertionError, KernelValueError, VerificationError
-from tilekit.ir.program import Program
+from tilekit.ir.program import Computed, Program
 from tilekit.ir.sizes import CeilDiv, Difference, Dim, Extent, FloorDiv, Product, Scalar
 from tilekit.ir.types import int32
 from tilekit.runtime.cpu import CpuKernel
@@ -101,20 +101,25 @@ def test_scratch_that_lives_until_backward(device: str) -> None:
 
 
 def test_sizes_that_are_none() -> None:
-    def refusal(**changes: Any) -> str:
+    def refusal(chunk: int, computed: Any = None, **changes: Any) -> str:
         first, second = split_sum().launches
-        program = replace(split_sum(), launches=(replace(first, **changes), second))
+        launches = replace(first, **changes), second
+        program = replace(split_sum(), launches=launches, computed=computed or split_sum().computed)
         with pytest.raises(KernelValueError) as caught:
-            made_for([], "interpret", program).run(values_of(numbers(16, 16, 64), 0, 9)[0], (1, 1), 1)
+            made_for([], "interpret", program).run(values_of(numbers(16, 16, 64), chunk, 9)[0], (1, 1), 1)
         return str(caught.value)
 
-    assert refusal(grid=(Dim(0), Dim(1), Difference(Extent("a", 0), 17))) == (
+    assert refusal(0, grid=(Dim(0), Dim(1), Difference(Extent("a", 0), 17))) == (
         "program 'split_sum', the grid of 'sum_parts' of (dim[0], dim[1], a.shape[0] - 17): extents must be from 0 to "
         "2**31, but are (1, 1, -1)"
     )
-    assert refusal(grid=(Dim(0), Dim(1), FloorDiv(7, Scalar("chunk")))) == (
+    assert refusal(0, grid=(Dim(0), Dim(1), FloorDiv(7, Scalar("chunk")))) == (
         "program 'split_sum', the grid of 'sum_parts' of (dim[0], dim[1], floor(7 / chunk)): floor(7 / chunk): the "
         "divisor is 0 in this launch"
+    )
+    large = Computed(split_sum().computed["splits"].value, Product(Extent("a", 0), 1 << 28))
+    assert refusal(16, {"splits": large}) == (
+        "program 'split_sum', the number 'splits' of a.shape[0] * 268435456: 4294967296 is no int32"
     )
 
 
@@ -136,6 +141,7 @@ def test_text() -> None:
         "program split_sum(a, b, out, count, chunk, most)\n"
         "  parts: scratch array2d<f32> of (ceil(a.shape[1] / chunk) * dim[0] * 16, b.shape[1]), until backward\n"
         "  seen: scratch array2d<i32> of (dim[0], dim[1]), zeroed\n"
+        "  splits: i32 of ceil(a.shape[1] / chunk)\n"
         "  launch sum_parts over (dim[0], dim[1], ceil(a.shape[1] / chunk))\n"
         "  launch add_parts\n"
     )
@@ -173,8 +179,9 @@ def test_what_is_compiled_tells_of_every_launch(device: str) -> None:
         "program 'split_sum' has 2 launches (sum_parts, add_parts), each with a folder of its own; ask its parts"
     )
     lines, threads = explanation(compiled).splitlines(), "1 thread" if device == "cpu" else "64 threads"
-    assert lines[2:5] == [
+    assert lines[2:6] == [
         "  seen: scratch array2d<i32> of (dim[0], dim[1]), zeroed",
+        "  splits: i32 of ceil(a.shape[1] / chunk)",
         "  launch sum_parts over (dim[0], dim[1], ceil(a.shape[1] / chunk))",
         f"    blocks: dim[0] * dim[1] * ceil(a.shape[1] / chunk); {threads} each",
     ]

@@ -56,6 +56,17 @@ class Scratch:
 
 
 @dataclass(frozen=True)
+class Computed:
+    """An integer that the host computes for functions of the program."""
+
+    value: Value
+    size: Size
+
+    def __str__(self) -> str:
+        return f"{self.value.type} of {self.size}"
+
+
+@dataclass(frozen=True)
 class Summed:
     """How the gradient of an array that a kernel reads is summed."""
 
@@ -72,12 +83,15 @@ class Summed:
 
 @dataclass(frozen=True)
 class Program:
-    """Launches in order; each function's parameters are, by name, parameters or scratch arrays of the program."""
+    """Launches in order; each function's parameters are, by name, parameters, scratch arrays or computed numbers of the
+    program."""
 
     name: str
     params: Mapping[str, Value]
     launches: tuple[Launch, ...]
     scratch: Mapping[str, Scratch]
+    computed: Mapping[str, Computed] = field(default_factory=dict)
+    """Numbers that launches take and the user's launch does not give."""
     gradients: Mapping[str, str] = field(default_factory=dict)
     """Of a program of gradients: for each array parameter of the kernel the name of the one for its gradient."""
     sums: tuple[Summed, ...] = ()
@@ -91,10 +105,16 @@ class Program:
     @property
     def is_one_launch(self) -> bool:
         """Whether running it is one launch of its function with the program's own arguments over the user's grid."""
-        if len(self.launches) != 1 or self.scratch:
+        if len(self.launches) != 1 or self.scratch or self.computed:
             return False
         (launch,) = self.launches
         return launch.grid is None and tuple(launch.function.params) == tuple(self.params)
+
+    @property
+    def added(self) -> dict[str, Value]:
+        """What functions may take besides its parameters: scratch arrays, then computed numbers."""
+        arrays = {name: scratch.value for name, scratch in self.scratch.items()}
+        return {**arrays, **{name: number.value for name, number in self.computed.items()}}
 
     def map(self, change: Callable[[Function], Function]) -> Program:
         """The program with each launch's function changed, as by a pass over functions."""
@@ -109,6 +129,8 @@ class Program:
         for scratch in self.scratch.values():
             for size in scratch.shape:
                 yield from parts(size)
+        for number in self.computed.values():
+            yield from parts(number.size)
 
     @property
     def deciding(self) -> tuple[str, ...]:
@@ -118,10 +140,11 @@ class Program:
 
     def __str__(self) -> str:
         functions = "\n".join(str(launch.function) for launch in self.launches)
-        if len(self.launches) == 1 and not self.scratch and not self.sums and self.launches[0].grid is None:
+        bare = not (self.scratch or self.computed or self.sums)
+        if bare and len(self.launches) == 1 and self.launches[0].grid is None:
             return functions
         lines = [f"program {self.name}({', '.join(self.params)})"]
         lines += [f"  {sum}" for sum in self.sums]
-        lines += [f"  {name}: {scratch}" for name, scratch in self.scratch.items()]
+        lines += [f"  {name}: {item}" for name, item in {**self.scratch, **self.computed}.items()]
         lines += [f"  {launch}" for launch in self.launches]
         return "\n".join([*lines, functions])

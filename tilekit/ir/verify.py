@@ -74,12 +74,15 @@ def verify_program(program: Program) -> None:
     def fail(message: str) -> VerificationError:
         return VerificationError(f"program {program.name} {message} in:\n{program}")
 
-    known = {**program.params, **{name: scratch.value for name, scratch in program.scratch.items()}}
+    known = {**program.params, **program.added}
+    if len(known) < len(program.params) + len(program.scratch) + len(program.computed):
+        raise fail("gives two of its parameters, scratch arrays and numbers the same name")
     for name, scratch in program.scratch.items():
-        if name in program.params:
-            raise fail(f"has a parameter and a scratch array {name!r}")
         if not isinstance(scratch.value.type, ArrayType) or scratch.value.type.ndim != len(scratch.shape):
             raise fail(f"gives the {scratch.value.type} {name!r} {len(scratch.shape)} extents")
+    for name, number in program.computed.items():
+        if not _is_integer(number.value):
+            raise fail(f"computes the {number.value.type} {name!r}, which is no integer")
     names = [launch.function.name for launch in program.launches]
     if len(set(names)) < len(names):
         raise fail("has two launches of one name, so that a failure would not say of which it is,")
@@ -103,4 +106,8 @@ def _is_known(size: Size, program: Program) -> bool:
         return False
     if isinstance(size, Extent):
         return isinstance(value.type, ArrayType) and size.axis < value.type.ndim
+    return _is_integer(value)
+
+
+def _is_integer(value: Value) -> bool:
     return isinstance(value.type, ScalarType) and value.type.dtype.is_integer

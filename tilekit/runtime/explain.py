@@ -59,7 +59,8 @@ def explanation(compiled: Compiled) -> str:
     form = "launch_tiled" if compiled.form.tiled else "launch"
     where = "the CPU" if compiled.device == "cpu" else f"sm_{compiled.arch}"
     lines = [f"{compiled.title}, {form}, compiled for {where}"]
-    lines += [f"  {name}: {scratch}" for name, scratch in compiled.program.scratch.items()]
+    added = {**compiled.program.scratch, **compiled.program.computed}
+    lines += [f"  {name}: {item}" for name, item in added.items()]
     for part in compiled.parts:
         if len(compiled.parts) == 1:
             lines += _of_launch(part)

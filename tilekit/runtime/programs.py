@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilekit.errors import KernelValueError, VerificationError
+from tilekit.errors import VerificationError
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.program import Program
-from tilekit.ir.sizes import Extent, Scalar, Size, evaluate
+from tilekit.ir.sizes import Extent, Scalar
 from tilekit.ir.types import ArrayType, DType, ScalarType
 from tilekit.passes.activity import written_parameters
 from tilekit.passes.uniformity import runs_lanes
 from tilekit.runtime.array_view import ArrayView
-from tilekit.runtime.grids import MAX_EXTENT
-from tilekit.runtime.scratch import Chunk, Memory, Place, chunks_of
+from tilekit.runtime.program_sizes import Sizes, evaluated
+from tilekit.runtime.scratch import Memory, Place
 from tilekit.runtime.warm import Again, Like
 
 MOST_KNOWN = 64
@@ -40,26 +40,10 @@ def forms_of(program: Program, form: LaunchForm) -> list[LaunchForm]:
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """What the sizes of a program are in one run."""
-
-    grids: tuple[tuple[int, ...], ...]
-    """Of each launch."""
-    chunks: tuple[Chunk, Chunk]
-    """Memory of the run, and memory that outlives it."""
-    places: tuple[tuple[int, Place], ...]
-    """Of each scratch array: the number of its chunk, and where it lies there."""
-
-    def addresses(self, held: Sequence[Any]) -> tuple[int, ...]:
-        """Of the scratch arrays, in the memory that was allocated for each chunk; None where it has no bytes."""
-        return tuple([0 if held[chunk] is None else place.at(held[chunk].address) for chunk, place in self.places])
-
-
-@dataclass(frozen=True)
 class Part:
     """One launch of a program, and which of the program's arguments it takes.
 
-    The program's scratch arrays follow its parameters, in values and among arrays.
+    In the program's values its scratch arrays follow its parameters, and the numbers that it computes follow those.
     """
 
     kernel: Any
@@ -131,7 +115,7 @@ class ProgramKernel:
         with self.memory.turn(views, stream) as chosen:
             held = self._allocate(sizes, chosen)
             try:
-                everything = [*values, *_packed(sizes, sizes.addresses(held))]
+                everything = [*values, *sizes.packed(sizes.addresses(held))]
                 for part, own in zip(self.parts, sizes.grids, strict=True):
                     if some := math.prod(own):
                         taken = [everything[place] for place in part.values]
@@ -165,8 +149,9 @@ class ProgramKernel:
             held = self._allocate(sizes, chosen)
             try:
                 everything = (*pointers, *sizes.addresses(held))
+                given = (*numbers, *sizes.computed) if sizes.computed else numbers
                 for again, arrays, own in steps:
-                    again([everything[place] for place in arrays], [numbers[place] for place in own], chosen)
+                    again([everything[place] for place in arrays], [given[place] for place in own], chosen)
             finally:
                 _free(held, chosen)
             return True
@@ -175,7 +160,7 @@ class ProgramKernel:
 
     def _plan(self, like: Like, values: Sequence[Any]) -> tuple[Sizes, list[_Step]]:
         sizes = self.sizes(values, like.grid)
-        everything = [*values, *_packed(sizes, (0,) * len(sizes.places))]
+        everything = [*values, *sizes.packed((0,) * len(sizes.places))]
         steps = [
             (part.kernel.again(part.like(like, everything, grid)), part.arrays, part.numbers)
             for part, grid in zip(self.parts, sizes.grids, strict=True)
@@ -194,37 +179,8 @@ class ProgramKernel:
         if found is None:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            found = self._known[key] = self._evaluated(values, grid)
+            found = self._known[key] = evaluated(self.program, self._starts, values, grid)
         return found
-
-    def _evaluated(self, values: Sequence[Any], grid: tuple[int, ...]) -> Sizes:
-        shapes: dict[str, tuple[int, ...]] = {}
-        scalars: dict[str, int] = {}
-        for name, start in self._starts.items():
-            type = self.types[name]
-            if isinstance(type, ArrayType):
-                shapes[name] = tuple(values[start + 1 : start + 1 + type.ndim])
-            else:
-                scalars[name] = values[start]
-
-        def known(what: str, wanted: Sequence[Size]) -> tuple[int, ...]:
-            text = f"program {self.name!r}, {what} of ({', '.join(map(str, wanted))})"
-            try:
-                found = tuple([evaluate(size, grid, shapes, scalars) for size in wanted])
-            except KernelValueError as error:
-                raise KernelValueError(f"{text}: {error.message}") from None
-            if any(not 0 <= extent <= MAX_EXTENT for extent in found):
-                raise KernelValueError(f"{text}: extents must be from 0 to 2**31, but are {found}")
-            return found
-
-        grids = tuple(
-            grid if launch.grid is None else known(f"the grid of {launch.function.name!r}", launch.grid)
-            for launch in self.program.launches
-        )
-        scratch = self.program.scratch.items()
-        chunks = chunks_of(self.program, {name: known(f"scratch {name!r}", item.shape) for name, item in scratch})
-        places = tuple((int(item.until_backward), chunks[item.until_backward].places[name]) for name, item in scratch)
-        return Sizes(grids, chunks, places)
 
     def _places_of_sizes(self) -> Iterator[int]:
         for size in self.program.sizes():
@@ -259,12 +215,6 @@ def _free(held: Sequence[Any], stream: Any) -> None:
         held[0].free(stream)
 
 
-def _packed(sizes: Sizes, addresses: Sequence[int]) -> list[Any]:
-    """The values that scratch arrays are."""
-    places = zip(addresses, sizes.places, strict=True)
-    return [item for address, (_, place) in places for item in (address, *place.shape, *place.strides)]
-
-
 def _count(type: Any) -> int:
     """How many values an argument of a type is."""
     return 1 + 2 * type.ndim if isinstance(type, ArrayType) else 1
@@ -280,8 +230,7 @@ def _starts(types: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _parts(program: Program, kernels: Sequence[Any]) -> list[Part]:
-    types = {name: value.type for name, value in program.params.items()}
-    types.update({name: scratch.value.type for name, scratch in program.scratch.items()})
+    types = {name: value.type for name, value in {**program.params, **program.added}.items()}
     starts = _starts(types)
     arrays = [name for name, type in types.items() if isinstance(type, ArrayType)]
     numbers = [name for name, type in types.items() if isinstance(type, ScalarType)]
