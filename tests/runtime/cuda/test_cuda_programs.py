@@ -135,6 +135,23 @@ def test_what_outlives_the_run_is_freed_once(fake: FakeLibrary) -> None:
     assert told(fake) == [("cuMemFreeAsync", 7)]
 
 
+def test_memory_is_freed_in_the_capture_that_it_is_from(fake: FakeLibrary) -> None:
+    """What a graph may read at each replay is not freed before, nor what it allocates after."""
+    kernel = made(until_backward=True)
+    values, _ = values_of(numbers(35, 21, 100), 32, 9)
+    (outside,) = kernel.run(values, GRID, 6, (), 7).values()
+    with fake.capture(7):
+        (inside,) = kernel.run(values, GRID, 6, (), 7).values()
+        (freed,) = kernel.run(values, GRID, 6, (), 7).values()
+        fake.calls.clear()
+        outside.owner.free(7)
+        freed.owner.free(7)
+        assert told(fake) == [("cuMemFreeAsync", 7)]
+    inside.owner.free(7)
+    assert told(fake) == []
+    assert outside.pointer in fake.memory
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [

@@ -14,13 +14,15 @@ from tilekit.runtime.cuda.devices import Device
 from tilekit.runtime.cuda.driver import is_lost
 from tilekit.runtime.cuda.kernel import CudaKernel
 from tilekit.runtime.cuda.mailbox import report_earlier
-from tilekit.runtime.cuda.streams import choose, current_of, handle_of, order
+from tilekit.runtime.cuda.streams import choose, current_of, handle_of, is_capturing, order
 
 
 class DeviceBytes:
     """Memory of a GPU that a stream's later work may use until it is freed there.
 
-    Where the stream is being captured, the graph allocates and frees it at each replay.
+    Where the stream is being captured, the graph allocates and frees it at each replay. So it is freed in the capture
+    that it is from or not at all: the graph sees to it. Memory from outside is not freed in a capture either: the graph
+    may use it at each replay, for as long as the process lives.
     """
 
     def __init__(self, device: Device, size: int, zeroed: int, stream: int) -> None:
@@ -29,6 +31,7 @@ class DeviceBytes:
         self.address = 0
         found, pool = ctypes.c_void_p(), device.pool
         with device.current():
+            self.captured = is_capturing(device, stream)
             code = device.driver.functions["cuMemAllocFromPoolAsync"](ctypes.addressof(found), size, pool, stream)
             if code:
                 lost = is_lost(code)
@@ -41,10 +44,10 @@ class DeviceBytes:
     def free(self, stream: int) -> None:
         """Free it once the stream has done what it was told before."""
         address, self.address = self.address, 0
-        if not address:
-            return
         driver = self.device.driver
         with self.device.current():
+            if not address or is_capturing(self.device, stream) != self.captured:
+                return
             code = driver.functions["cuMemFreeAsync"](address, stream)
         if code and not is_lost(code):  # which the next launch says, with the kernels that it may have been
             raise driver.failure(code, "cuMemFreeAsync")
