@@ -131,6 +131,8 @@ def test_malformed_programs() -> None:
         (replace(program, scratch={}), "has no array2d<f32> 'parts' for 'sum_parts'"),
         (replace(program, launches=(replace(first, grid=(Extent("c", 0),)), second)), r"for the size c.shape\[0\]"),
         (replace(program, launches=(replace(first, grid=(Scalar("a"),)), second)), "for the size a"),
+        (replace(program, launches=(replace(first, grid=(Dim(0),)), second)), "asks for 3 coordinates, but .* has 1"),
+        (replace(program, launches=(replace(first, tiled=False), second)), "its lanes act together"),
     ):
         with pytest.raises(VerificationError, match=what):
             program_for(wrong, FORM, "interpret")

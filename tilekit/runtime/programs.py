@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilekit.builtins.grid import dimensions
 from tilekit.errors import VerificationError
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.program import Program
@@ -27,15 +28,20 @@ def forms_of(program: Program, form: LaunchForm) -> list[LaunchForm]:
     """The form of each launch, from that of the user's.
 
     Raises:
-        VerificationError: a launch has a grid of its own, of points whose lanes act together: how the grid divides into
-            blocks would then be known at each launch only.
+        VerificationError: a launch has a grid of its own, of fewer dimensions than its function asks for; or of points
+            whose lanes act together: how the grid divides into blocks would then be known at each launch only.
     """
     for launch in program.launches:
-        if launch.grid is not None and not launch.tiled and runs_lanes(launch.function, False):
-            raise VerificationError(
-                f"program {program.name}: lanes of {launch.function.name!r} act together, so that its own grid must be "
-                f"one of blocks:\n{launch.function}"
-            )
+        if launch.grid is None:
+            continue
+        what = f"program {program.name}, function {launch.function.name!r}"
+        if dimensions(launch.function) > len(launch.grid):
+            asked = dimensions(launch.function)
+            text = f"{what}: it asks for {asked} coordinates, but its own grid has {len(launch.grid)}"
+            raise VerificationError(f"{text}:\n{launch.function}")
+        if not launch.tiled and runs_lanes(launch.function, False):
+            text = f"{what}: its lanes act together, so that its own grid must be one of blocks"
+            raise VerificationError(f"{text}:\n{launch.function}")
     return [launch.form(form) for launch in program.launches]
 
 
