@@ -12,7 +12,8 @@ import tilekit as tk
 from tests.codegen.loops import product
 from tests.native.mma_source import counted, instructions, main_loop, needs_nvdisasm
 from tests.nvrtc import needs_nvrtc
-from tilekit.runtime.program import Compiled, compile_kernel
+from tilekit.runtime.compiled import Compiled
+from tilekit.runtime.program import compile_kernel
 from tilekit.runtime.spec import dense_class
 
 

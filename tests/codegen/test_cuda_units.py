@@ -16,8 +16,9 @@ from tests.nvrtc import needs_nvrtc
 from tests.runtime.mathdx import stand_in
 from tilekit.codegen.gemm_units import Unit
 from tilekit.errors import CompileError, FallbackWarning, MissingPackageError, PrecisionWarning, TilekitError
+from tilekit.runtime.compiled import Compiled
 from tilekit.runtime.mathdx import providers, units
-from tilekit.runtime.program import Compiled, compile_kernel
+from tilekit.runtime.program import compile_kernel
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,8 @@ from tests.on_gpu import GPUS, there
 from tilekit.builtins.reduce import in_order
 from tilekit.codegen.layout import MOST_EXCHANGED
 from tilekit.runtime.arrays import view_of
-from tilekit.runtime.program import Compiled, compile_kernel
+from tilekit.runtime.compiled import Compiled
+from tilekit.runtime.program import compile_kernel
 from tilekit.runtime.spec import class_of
 
 

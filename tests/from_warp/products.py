@@ -17,7 +17,8 @@ import tilekit as tk
 from tests.from_warp.rows import A, row, run
 from tilekit.bench.kernels import product_loop
 from tilekit.errors import KernelTypeError, PrecisionWarning
-from tilekit.runtime.program import Compiled, compile_kernel
+from tilekit.runtime.compiled import Compiled
+from tilekit.runtime.program import compile_kernel
 
 TILE = (64, 64, 16)
 

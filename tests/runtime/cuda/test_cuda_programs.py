@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from typing import Any
 
 import pytest
 
 from tests.runtime.cuda.fake_driver import FakeLibrary, Launched, fake as fake
+from tests.runtime.mathdx import stand_in
 from tests.split_sum import FORM, grid_of, numbers, split_sum, values_of
+from tilekit.codegen.target import Target
+from tilekit.config import config
 from tilekit.errors import DeviceError
 from tilekit.ir.types import int32
+from tilekit.runtime.array_view import alignment_class
+from tilekit.runtime.arrays import view_of
+from tilekit.runtime.cuda import loading
 from tilekit.runtime.cuda.devices import device
 from tilekit.runtime.cuda.generate import cuda_target, generate
 from tilekit.runtime.cuda.kernel import CudaKernel
 from tilekit.runtime.cuda.nvrtc import Cubin
 from tilekit.runtime.cuda.scratch import DeviceMemory
 from tilekit.runtime.programs import ProgramKernel, forms_of
+from tilekit.runtime.specialise import program_for
 from tilekit.runtime.warm import Like
 
 GRID = grid_of(35, 21)
@@ -150,6 +158,21 @@ def test_memory_is_freed_in_the_capture_that_it_is_from(fake: FakeLibrary) -> No
     inside.owner.free(7)
     assert told(fake) == []
     assert outside.pointer in fake.memory
+
+
+def test_each_launch_is_linked_with_its_own_units(fake: FakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in.install(monkeypatch)
+    linked = []
+
+    def build(source: str, name: str, target: Target, options: Any, units: Any) -> tuple[Cubin, None]:
+        linked.append((name, target.arch, len(units)))
+        return Cubin(b"code", ""), None
+
+    monkeypatch.setattr(loading, "build", build)
+    classes = [alignment_class(view_of(array)) for array in numbers(32, 32, 64)]
+    with config.scoped(gemm="cublasdx"):
+        program_for(split_sum(), FORM, "cuda:0", classes)
+    assert sorted(linked) == [("add_parts", "90a", 0), ("sum_parts", "90a", 1)]
 
 
 @pytest.mark.parametrize(
