@@ -38,3 +38,9 @@ def wrong(x: tk.array2d[float], y: tk.array2d[float]):
 def rounded(x: tk.array2d[float]):
     t = tk.tile_load(x, shape=(4, 4))
     tk.tile_store(x, tk.tile_matmul(t, t, precision="tf32"))
+
+
+@tk.kernel
+def doubled(x: tk.array1d[float], out: tk.array1d[float]):
+    i = tk.tid()
+    tk.tile_store(out, 2.0 * tk.tile_load(x, shape=4, offset=i * 4), offset=i * 4)

@@ -9,7 +9,7 @@ from tests.cli.test_cli import program
 from tests.nvrtc import needs_nvrtc
 from tilekit.cli import main
 from tilekit.cli.commands import inspect as inspect_command
-from tilekit.runtime.program import Compiled
+from tilekit.runtime.compiled_part import CompiledPart
 
 FILE = str(Path(__file__).with_name("inspected.py"))
 
@@ -68,7 +68,7 @@ def test_a_warning_is_a_line_with_its_place(capsys: pytest.CaptureFixture[str]) 
 
 def test_machine_code(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspect_command, "disassemble", lambda cubin: f"{cubin.decode()} IADD3 ;")
-    monkeypatch.setattr(Compiled, "cubin", b"code:")
+    monkeypatch.setattr(CompiledPart, "cubin", b"code:")
     assert inspect(f"{FILE}:scale", "--sass") == 0
     assert capsys.readouterr().out.endswith("== SASS\ncode: IADD3 ;\n")
 
@@ -82,7 +82,7 @@ def test_where_the_cubin_lies(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_machine_without_a_disassembler(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Compiled, "cubin", b"code")
+    monkeypatch.setattr(CompiledPart, "cubin", b"code")
     monkeypatch.setattr("tilekit.runtime.cuda.disassemble.find_disassembler", lambda: None)
     assert inspect(f"{FILE}:scale", "--sass") == 1
     assert "no disassembler for GPU code is installed: install the package" in capsys.readouterr().err
@@ -93,6 +93,14 @@ def test_library_is_compiled_and_its_source_lies_beside_it(capsys: pytest.Captur
     library = Path(capsys.readouterr().out.splitlines()[-1])
     assert library.is_file()
     assert "tile_store" not in library.with_name("kernel.cpp").read_text(encoding="utf-8")
+
+
+def test_the_gradient(capsys: pytest.CaptureFixture[str]) -> None:
+    assert inspect(f"{FILE}:doubled", "--adjoint", "--ir", "--explain", "--library") == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"program doubled_adjoint ({FILE}:")
+    assert "%adj_x: array1d<f32>" in printed and "== explained\nprogram doubled_adjoint (" in printed
+    assert Path(printed.splitlines()[-1]).is_file()
 
 
 def test_kernel_in_a_class(capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,6 +49,8 @@ def compile(
         What the kernel became, a list for a list: ``ir``, ``source``, ``cubin`` (bytes; ``library``, a path, on the
         CPU), ``launches``, ``plans`` (of each matrix product: ``backend`` and ``reason``), ``threads``,
         ``shared_bytes``, ``registers``, ``local_bytes``, ``spilled_bytes``, ``barriers``, ``tiles``, ``assumptions``.
+        ``adjoint`` is the same of its gradient, which is derived when first asked for; where that is several launches,
+        ``parts`` are these.
         CUDA code is made for arrays of a class: row-major ones without gaps and aligned to 16 bytes, except where
         ``args`` or ``arrays`` say otherwise; ``assumptions`` lists it. The class holds for rows of any length.
 

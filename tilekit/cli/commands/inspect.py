@@ -44,6 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--cuda", action="store_true", help="print the emitted CUDA C++")
     add("--sass", action="store_true", help="compile it for a GPU, and print the machine code")
     add("--explain", action="store_true", help="print products, tiles, memory and registers, as tk.explain does")
+    add("--adjoint", action="store_true", help="print all this of the kernel's gradient instead")
     add("--library", action="store_true", help="compile it, and print where the library, or for a GPU the cubin, lies")
     add("--arch", metavar="ARCH", help="compile for a GPU of this compute capability without its dot, such as 90")
     add(
@@ -65,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     device = "cuda" if arguments.arch or arguments.cuda or arguments.sass else "cpu"
     form = arguments.ndim, arguments.block_dim, not arguments.launch
     compiled = compile_kernel(kernel, types, *form, device, arguments.arch or DEFAULT_ARCH)
+    compiled = compiled.adjoint if arguments.adjoint else compiled
     parts = {"": _summary(compiled), **_parts(compiled, arguments)}
     print("\n\n".join(f"== {title}\n{text.rstrip()}" if title else text for title, text in parts.items()))
     return 0
@@ -83,10 +85,11 @@ def _parts(compiled: Compiled, arguments: argparse.Namespace) -> dict[str, str]:
     if arguments.explain:
         parts["explained"] = explanation(compiled)
     if arguments.sass:
-        parts["SASS"] = disassemble(compiled.cubin)
+        parts["SASS"] = "\n".join(disassemble(part.cubin) for part in compiled.parts)
     if arguments.library:
         on_cpu = compiled.device == "cpu"
-        parts["library" if on_cpu else "cubin"] = str(compiled.library if on_cpu else compiled.folder / CUBIN)
+        paths = [part.library if on_cpu else part.folder / CUBIN for part in compiled.parts]
+        parts["library" if on_cpu else "cubin"] = "\n".join(map(str, paths))
     return parts
 
 
