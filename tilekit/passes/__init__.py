@@ -54,8 +54,10 @@ def run_pipeline(fn: Function, target: Target, observe: Observer = lambda name, 
         fn = serve_products(fn, target)
         verify(fn)
         observe("choose_gemm", fn)
-    fn = legalize(fn)
-    verify(fn)
-    observe("legalize", fn)
+    legal = legalize(fn)
+    if legal is not fn:
+        fn = legal
+        verify(fn)
+        observe("legalize", fn)
     issue_warnings(fn, target)
     return fn, assign_storage(fn, assign_layouts(fn, target))

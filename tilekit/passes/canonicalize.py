@@ -100,5 +100,5 @@ def _passed_on(block: Block, args: tuple[Value | Const, ...], op: Op) -> Value |
     (yielded,) = block.results
     if block.ops or yielded not in block.params:
         return None
-    found = args[block.params.index(yielded)]  # type: ignore[arg-type]
+    found = args[block.params.index(yielded)]
     return found if isinstance(found, Value) and found.type == op.results[0].type else None

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 from tilekit.ir.core import Block, Const, Function, Op, Value, walk
@@ -23,19 +24,24 @@ from tilekit.passes.tile_lives import TileLives
 
 def eliminate_common(fn: Function) -> Function:
     """The function without ops whose results others before them have."""
-    body = Rewriter(change=_Common(TileLives(fn)).change).block(fn.body)
+    body = Rewriter(change=_Common(fn).change).block(fn.body)
     return fn if body is fn.body else fn.with_body(body)
 
 
 class _Common:
-    def __init__(self, lives: TileLives) -> None:
-        self.lives = lives
+    def __init__(self, fn: Function) -> None:
+        self.fn = fn
         self.found: dict[Any, tuple[int, tuple[Value, ...]]] = {}
         """By what an op computes: the time of its reads, and its results."""
         self.undo: list[tuple[Any, Any]] = []
         """What was known by the keys that have been noted since, the last one last."""
         self.time = 0
         """Goes on with each effect."""
+
+    @cached_property
+    def lives(self) -> TileLives:
+        """Of the tiles, once there are any."""
+        return TileLives(self.fn)
 
     def change(self, op: Op, rewriter: Rewriter) -> Iterable[Op] | None:
         """What stands for an op; None where it stays."""
@@ -54,7 +60,8 @@ class _Common:
         if time == reads and self._may_stand(results, op):
             for first, second in zip(results, op.results, strict=True):
                 rewriter.known[second] = first
-                self.lives.stand_in(first, second)
+                if isinstance(first.type, TileType):
+                    self.lives.stand_in(first, second)
             return ()
         self.undo.append((key, self.found.get(key)))
         self.found[key] = reads, new.results
@@ -118,10 +125,10 @@ def _key(op: Op) -> Any:
 
 def _described(op: Op, inside: Mapping[Value, int]) -> Any:
     """An op without its place and the names of its results; ``inside`` numbers the values of blocks around it."""
-    operands = tuple((name, _operand(operand, inside)) for name, operand in op.operands.items())
-    attrs = tuple((name, _attribute(value)) for name, value in op.attrs.items())
-    blocks = tuple(_block(block, inside) for block in op.blocks)
-    return op.builtin, operands, attrs, blocks, tuple(result.type for result in op.results)
+    operands = [_operand(operand, inside) for operand in op.operands.values()]
+    attrs = [_attribute(value) for value in op.attrs.values()]
+    blocks = [_block(block, inside) for block in op.blocks]
+    return op.builtin, *operands, *attrs, *blocks, *[result.type for result in op.results]
 
 
 def _block(block: Block, outer: Mapping[Value, int]) -> Any:
@@ -140,11 +147,11 @@ def _block(block: Block, outer: Mapping[Value, int]) -> Any:
 
 
 def _operand(operand: Any, inside: Mapping[Value, int]) -> Any:
-    if isinstance(operand, tuple):
-        return tuple(_operand(item, inside) for item in operand)
+    if isinstance(operand, Value):
+        return ("inside", inside[operand]) if operand in inside else operand
     if isinstance(operand, Const):  # 0.0 is not -0.0, and no NaN is equal to itself
         return operand.type, repr(operand.value)
-    return ("inside", inside[operand]) if operand in inside else operand
+    return operand if operand is None else tuple([_operand(item, inside) for item in operand])
 
 
 def _attribute(value: Any) -> Any:

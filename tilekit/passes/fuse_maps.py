@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tilekit.ir.core import Block, Function, Op, Value
+from tilekit.ir.core import Block, Function, Op, Value, walk
 from tilekit.ir.regions import region_of
 from tilekit.ir.rewrite import Rewriter
 from tilekit.ir.types import TileType
@@ -26,6 +26,8 @@ MOST_ARGS = 12
 
 def fuse_maps(fn: Function) -> Function:
     """The function with maps that feed one other map as part of that."""
+    if not any(map(is_map, walk(fn.body))):
+        return fn
     body = _fused(fn.body, TileLives(fn))
     return fn if body is fn.body else fn.with_body(body)
 

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from tilekit.ir.core import Block, Function, Op, Value
 from tilekit.ir.regions import next_conditions
@@ -27,13 +28,18 @@ MOST_BYTES = 4096
 
 def hoist_invariants(fn: Function) -> Function:
     """The function with what no iteration changes before its loops."""
-    body = Rewriter(change=_Hoister(TileLives(fn)).change).block(fn.body)
+    body = Rewriter(change=_Hoister(fn).change).block(fn.body)
     return fn if body is fn.body else fn.with_body(body)
 
 
 class _Hoister:
-    def __init__(self, lives: TileLives) -> None:
-        self.lives = lives
+    def __init__(self, fn: Function) -> None:
+        self.fn = fn
+
+    @cached_property
+    def lives(self) -> TileLives:
+        """Of the tiles, once there are any."""
+        return TileLives(self.fn)
 
     def change(self, op: Op, rewriter: Rewriter) -> Iterable[Op] | None:
         """What stands for an op; None where it stays."""
@@ -70,11 +76,12 @@ class _Hoister:
     def _size(self, op: Op, body: Block) -> int | None:
         """The bytes of the tiles that an op makes; None where they had better be made in each iteration."""
         tiles = [result for result in op.results if isinstance(result.type, TileType)]
+        sizes = [tile.type.size * tile.type.dtype.itemsize for tile in tiles if isinstance(tile.type, TileType)]
         if op.builtin.view or not tiles:
             return 0
         if not any(op.inputs()) or any(tile in self.lives.in_memory or tile in body.results for tile in tiles):
             return None
-        return sum(tile.type.size * tile.type.dtype.itemsize for tile in tiles)  # type: ignore[union-attr]
+        return sum(sizes)
 
 
 def _is_pure(op: Op) -> bool:

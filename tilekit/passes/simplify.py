@@ -12,5 +12,5 @@ from tilekit.passes.hoist_invariants import hoist_invariants
 
 def simplify(fn: Function) -> Function:
     """The function with less to do, and the same bits in every array that it writes."""
-    fn = hoist_invariants(eliminate_common(canonicalize(fn)))
-    return eliminate_dead_code(fuse_maps(eliminate_dead_code(eliminate_common(fn))))
+    found = eliminate_common(hoist_invariants(canonicalize(fn)))
+    return fuse_maps(fn if found is fn else eliminate_dead_code(found))
