@@ -180,7 +180,7 @@ def test_a_loop_that_does_other_things_keeps_them() -> None:
 
 
 def written_out(a, b, acc, row, column, size):
-    for k in range(3):  # unrolled
+    for k in range(3):  # which could be unrolled
         x = tk.tile_load(a, shape=(M, K), offset=(row, k * K))
         tk.tile_matmul(x, tk.tile_load(b, shape=(K, N), offset=(k * K, column)), acc)
 

@@ -18,6 +18,7 @@ from tilekit.frontend.calls import resolve_call, warp_attribute
 from tilekit.frontend.containers import KernelDict, KernelList
 from tilekit.frontend.declarations import Declaration
 from tilekit.frontend.joins import Site
+from tilekit.frontend.product_loops import ProductLoop
 from tilekit.frontend.ranges import Range, range_operands
 from tilekit.frontend.reads import as_python, read
 from tilekit.frontend.regions import Loop, as_operand, run_iteration, settle, trace_if
@@ -123,7 +124,10 @@ class Tracing:
     ) -> None:
         if self.rolled(items):
             return _for_range(items, body, names, stop, site)
+        loop = ProductLoop(names, body) if ProductLoop.may_stay(items, stop) else None
         self._for_each(items, body, names, stop, site)
+        if loop is not None:
+            loop.keep(lambda: _for_range(items, body, names, stop, site))
 
     def _for_each(
         self, items: Any, body: Body, names: Names, stop: Callable[[], Any] | None, site: Site | None

@@ -27,7 +27,7 @@ from tilekit.ir.views import ViewMap
 from tilekit.passes import find_gemm_loops as found
 from tilekit.passes.assign_layouts import assign_layouts, exchanged_bytes
 from tilekit.passes.assign_storage import assign_storage
-from tilekit.passes.roll_products import roll_products
+from tilekit.passes.loops_of_one import loops_of_one
 
 
 def serve_products(fn: Function, target: Target) -> Function:
@@ -60,10 +60,10 @@ def choose_gemm(fn: Function, target: Target, shared: int = 0) -> Function:
 
 
 def prepare_products(fn: Function, target: Target) -> Function:
-    """The function with the products that are written out as loops, where tensor cores may serve them."""
+    """The function with products that stand alone as loops, where tensor cores may serve them."""
     if config.gemm == "scalar" or architecture(target.arch) < OLDEST_TENSOR_CORES:
         return fn
-    return roll_products(fn)
+    return loops_of_one(fn)
 
 
 def threads_of_products(fn: Function, target: Target, hint: int) -> int:

@@ -10,6 +10,7 @@ from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, walk
 from tilekit.ir.regions import carried_params, carried_yields, counted
 from tilekit.ir.types import TileType
 from tilekit.ir.views import ViewMap
+from tilekit.passes.loops import is_counted
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,13 @@ class GemmLoop:
 def find_gemm_loops(fn: Function) -> list[GemmLoop]:
     """The GEMM loops of a function, outer ones first. Nothing is changed."""
     defined = definitions(fn.body)
-    found = (_match(op, defined) for op in walk(fn.body) if op.builtin.carries and "step" in op.operands)
+    found = (_match(op, defined) for op in walk(fn.body) if is_counted(op))
     return [loop for loop in found if loop is not None]
+
+
+def product_loop(op: Op) -> GemmLoop | None:
+    """An op as a GEMM loop, as far as what it contains tells."""
+    return _match(op, definitions(Block((), (op,)))) if is_counted(op) else None
 
 
 def _match(loop: Op, defined: Mapping[Value, Op]) -> GemmLoop | None:
