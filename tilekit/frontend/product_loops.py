@@ -48,7 +48,7 @@ class _State:
         builder.dropped.clear()
         builder.dropped.update(self.dropped)
         if self.literals is not None:
-            self.literals.restore(self.known)
+            self.literals.restore(self.known or ())
 
 
 class ProductLoop:
