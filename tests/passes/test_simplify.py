@@ -181,6 +181,28 @@ def test_constants_have_the_bits_of_the_dtype_and_nans_are_left():
     assert np.isnan(y[:4]).all() and (y[4:8] == np.float32(-(2.0**31))).all() and np.signbit(y[9])
 
 
+@tk.kernel
+def unread(x: tk.array1d[float], y: tk.array1d[float], n: int):
+    a, b = tk.tile_load(x, shape=4), tk.tile_load(x, shape=4, offset=4)
+    s = x[0]
+    for _ in range(n):
+        b = tk.tile_map(lambda p, q: p + p, b, a)
+        if n > 2:
+            s, t = (s, a)
+        else:
+            t = b
+        b += t
+    tk.tile_store(y, b * s)
+
+
+def test_loops_and_branches_carry_only_what_changes_and_maps_read_what_they_use():
+    fn = simplified(unread)
+    (loop,) = [op for op in fn.body.ops if op.builtin.name == "for_range"]
+    assert len(loop.results) == 1
+    first, branch = loop.blocks[0].ops[:2]
+    assert len(first.operands["args"]) == 1 and len(branch.results) == 1
+
+
 # Random kernels.
 
 NUMBERS = count()
