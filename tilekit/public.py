@@ -23,7 +23,9 @@ from tilekit.ir.operators import PYTHONS_OWN
 from tilekit.runtime import warp_names
 
 _FRONTEND = ("kernel", "generic", "module_options")
-_RUNTIME = ("launch", "compile", "explain", "spec", "cuda.waiting", "native_functions", "gradcheck", "jacobian")
+_RUNTIME = (
+    "launch", "compile", "explain", "spec", "cuda.waiting", "native_functions", "gradcheck", "jacobian", "tape",
+)  # fmt: skip
 API = (
     *(f"tilekit.frontend.{name}" for name in _FRONTEND),
     *(f"tilekit.runtime.{name}" for name in _RUNTIME),

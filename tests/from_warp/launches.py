@@ -16,21 +16,59 @@ from tilekit.runtime.arrays import library_of
 from tilekit.runtime.gradients import check_tensors
 
 
-@row("a `Tape` goes backward through a launch")
+@row("a `Tape` that goes backward through a launch keeps zeros where an array between has no `requires_grad`")
 def _() -> None:
     @tk.kernel
     def double(a: tk.array1d[float], out: tk.array1d[float]):
         tk.tile_store(out, 2.0 * tk.tile_load(a, shape=4))
 
+    a, between, out = (tk.ones(4, dtype=float, device="cpu", requires_grad=needs) for needs in (True, False, True))
+    with tk.Tape() as tape:
+        tk.launch_tiled(double, dim=1, inputs=[a], outputs=[between], block_dim=32)
+        tk.launch_tiled(double, dim=1, inputs=[between], outputs=[out], block_dim=32)
+    tape.backward(grads={out: tk.ones(4, dtype=float, device="cpu")})
+    assert a.grad.numpy().tolist() == [4.0] * 4
+
+
+@row("an array that backward reads again may have been overwritten since")
+def _() -> None:
+    @tk.kernel
+    def square(a: tk.array1d[float], out: tk.array1d[float]):
+        t = tk.tile_load(a, shape=4)
+        tk.tile_store(out, t * t)
+
     a, out = (tk.ones(4, dtype=float, device="cpu", requires_grad=True) for _ in range(2))
     with tk.Tape() as tape:
-        tk.launch_tiled(double, dim=1, inputs=[a], outputs=[out], block_dim=32)
-    with pytest.raises(NotImplementedError, match="no gradient of kernel 'double'"):
-        tape.backward(grads={out: a})
-    tape.reset()
-    with tape:
-        tk.launch_tiled(double, dim=1, inputs=[a], outputs=[out], block_dim=32, record_tape=False)
-    tape.backward(grads={out: a})
+        tk.launch_tiled(square, dim=1, inputs=[a], outputs=[out], block_dim=32)
+    a.fill_(100.0)
+    with pytest.raises(ValueError, match="reads its argument 'a' again, but its contents have changed"):
+        tape.backward(grads={out: tk.ones(4, dtype=float, device="cpu")})
+
+
+@row("`backward(grads={out: seed})` makes `seed` the gradient of an array that has none, and uses it up")
+def _() -> None:
+    @tk.kernel
+    def triple(a: tk.array1d[float], out: tk.array1d[float]):
+        tk.tile_store(out, 3.0 * tk.tile_load(a, shape=4))
+
+    a, out = (tk.ones(4, dtype=float, device="cpu", requires_grad=needs) for needs in (True, False))
+    seed = tk.ones(4, dtype=float, device="cpu")
+    with tk.Tape() as tape:
+        tk.launch_tiled(triple, dim=1, inputs=[a], outputs=[out], block_dim=32)
+    tape.backward(grads={out: seed})
+    assert seed.numpy().tolist() == [1.0] * 4 and a.grad.numpy().tolist() == [3.0] * 4
+
+
+@row("`launch(..., adj_outputs=[seed], adjoint=True)` leaves a `seed` that is not the `grad` of the output as it is")
+def _() -> None:
+    @tk.kernel
+    def halve(a: tk.array1d[float], out: tk.array1d[float]):
+        tk.tile_store(out, 0.5 * tk.tile_load(a, shape=4))
+
+    a, out, found = (np.zeros(4, np.float32) for _ in range(3))
+    seed = np.ones(4, np.float32)
+    tk.launch_tiled(halve, 1, [a], [out], [found], [seed], adjoint=True, block_dim=32)
+    assert found.tolist() == [0.5] * 4 and seed.tolist() == [0.0] * 4
 
 
 @row("a launch on PyTorch's tensors that require grad, with no tape")
@@ -41,7 +79,7 @@ def _() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(library_of, SimpleNamespace, "torch")
         patch.setitem(sys.modules, "torch", SimpleNamespace(is_grad_enabled=lambda: True))
-        with pytest.raises(NotImplementedError, match=r"pass a.detach\(\), or launch under torch.no_grad\(\)"):
+        with pytest.raises(NotImplementedError, match=r"launch under tk.Tape\(\), pass a.detach\(\), or"):
             check_tensors(kernel, ["a"], [view], True)
 
 

@@ -1,4 +1,4 @@
-"""Until kernels have gradients, a tape that has seen a launch and PyTorch's autograd never give zeros for them."""
+"""Launches under a tape of Warp's and of tilekit's, in every way of launching."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tilekit as tk
-from tilekit.errors import FallbackWarning, KernelNotImplementedError, TilekitError
-from tilekit.runtime import gradients, launch
+from tilekit.errors import KernelNotImplementedError, TilekitError
+from tilekit.runtime import gradients, launch, warm as warm_module
 
 wp = pytest.importorskip("warp")
 
@@ -22,10 +22,7 @@ Run = Callable[..., None]
 @tk.kernel
 def scaled(a: tk.array1d[float], factor: float, out: tk.array1d[float]):
     i = tk.tid()
-    out[i] = a[i] * factor
-
-
-LINE = scaled.function.__code__.co_firstlineno
+    tk.tile_store(out, factor * tk.tile_load(a, shape=8, offset=8 * i), offset=8 * i)
 
 
 def arrays(requires_grad: bool = True) -> tuple[Any, Any]:
@@ -33,11 +30,11 @@ def arrays(requires_grad: bool = True) -> tuple[Any, Any]:
 
 
 def go(a: Any, out: Any, device: str | None = "cpu", **options: Any) -> None:
-    tk.launch(scaled, dim=8, inputs=[a, 2.0], outputs=[out], device=device, **options)
+    tk.launch_tiled(scaled, dim=1, block_dim=32, inputs=[a, 2.0], outputs=[out], device=device, **options)
 
 
 def recorded(a: Any, out: Any) -> None:
-    command = tk.launch(scaled, dim=8, inputs=[a, 2.0], outputs=[out], record_cmd=True)
+    command = tk.launch_tiled(scaled, dim=1, block_dim=32, inputs=[a, 2.0], outputs=[out], record_cmd=True)
     assert command is not None
     for _ in range(4):
         command.launch()
@@ -68,7 +65,7 @@ KEPT = tk.ones(8, dtype=float, device="cpu", requires_grad=True)
 @tk.kernel
 def of_a_default(out: tk.array1d[float], a: tk.array1d[float] = KEPT):
     i = tk.tid()
-    out[i] = a[i] * 2.0
+    tk.tile_store(out, 2.0 * tk.tile_load(a, shape=8, offset=8 * i), offset=8 * i)
 
 
 @pytest.mark.parametrize("record_cmd", [False, True])
@@ -76,30 +73,24 @@ def test_arrays_that_are_defaults_want_gradients_too(record_cmd: bool) -> None:
     out = np.zeros(8, np.float32)
     with tk.Tape() as tape:
         for _ in range(3):
-            command = tk.launch(of_a_default, dim=8, outputs=[out], record_cmd=record_cmd)
+            command = tk.launch_tiled(of_a_default, dim=1, block_dim=32, outputs=[out], record_cmd=record_cmd)
             if command is not None:
                 command.launch()
     assert out.tolist() == [2.0] * 8
-    with pytest.raises(KernelNotImplementedError, match=r"launched here with arrays that require grad \(a\)"):
-        tape.backward(grads={})
+    tape.backward(grads=[(out, np.ones(8, np.float32))])
+    assert KEPT.grad.numpy().tolist() == [2.0] * 8
+    tape.zero()
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("make", [lambda: wp.Tape(), lambda: tk.Tape()], ids=["warp", "tilekit"])
-def test_backward_through_a_launch_is_refused(make: Callable[[], Any], way: Run) -> None:
+def test_backward_goes_through_launches(make: Callable[[], Any], way: Run) -> None:
     a, out = arrays()
     with make() as tape:
         way(a, out)
-    with pytest.raises(KernelNotImplementedError) as caught:
-        tape.backward(grads={out: tk.ones(8, dtype=float, device="cpu")})
-    assert caught.value.message == (
-        f"the tape has no gradient of kernel 'scaled' ({__file__}:{LINE}), launched here with arrays that require grad "
-        "(a, out); gradients of kernels come with a later release; if none is to flow through this launch, give it "
-        "record_tape=False"
-    )
-    place = caught.value.location
-    assert place is not None and place.file == __file__
-    assert "launch(" in place.source_line()
+    tape.backward(grads={out: tk.ones(8, dtype=float, device="cpu")})
+    assert a.grad.numpy().tolist() == [2.0] * 8
+    assert tape.gradients[a] is a.grad
 
 
 @pytest.mark.parametrize("way", [warm, recorded])
@@ -107,11 +98,12 @@ def test_the_tape_is_looked_at_on_launches_like_earlier_ones(way: Run, monkeypat
     a, out = arrays()
     way(a, out)
     way(a, out)
-    monkeypatch.setattr(launch, "_run_anew", None)
-    with tk.Tape() as tape:
+    with monkeypatch.context() as patch, tk.Tape() as tape:
+        patch.setattr(launch, "_run_anew", None)
         way(a, out)
-    with pytest.raises(NotImplementedError, match="no gradient of kernel 'scaled'"):
-        tape.backward(grads={out: a})
+    assert len(tape.launches) == 4
+    tape.backward(grads={out: tk.ones(8, dtype=float, device="cpu")})
+    assert a.grad.numpy().tolist() == [2.0] * 8
 
 
 def test_a_tape_that_is_not_asked_stops_nothing() -> None:
@@ -137,18 +129,9 @@ def test_arrays_without_gradients_stop_nothing(way: Run) -> None:
     tape.backward(grads={other: tk.ones(8, dtype=float, device="cpu")})
 
 
-def test_an_array_that_is_given_a_gradient_later_is_noticed() -> None:
-    a, out = arrays(requires_grad=False)
-    with tk.Tape() as tape:
-        go(a, out)
-    with pytest.raises(NotImplementedError, match=r"that require grad \(out\)"):
-        tape.backward(grads={out: tk.ones(8, dtype=float, device="cpu")})
-
-
-@pytest.mark.parametrize("tiled", [False, True])
-def test_a_launch_that_the_tape_is_not_to_know(tiled: bool) -> None:
+def test_a_launch_that_the_tape_is_not_to_know() -> None:
     a, out = arrays()
-    run = tk.launch_tiled if tiled else tk.launch
+    run = tk.launch_tiled
     with tk.Tape() as tape:
         for _ in range(4):
             run(scaled, dim=8, inputs=[a, 2.0], outputs=[out], record_tape=False)
@@ -162,26 +145,35 @@ def test_a_launch_that_the_tape_is_not_to_know(tiled: bool) -> None:
 def test_a_launch_that_failed_is_not_recorded() -> None:
     a, out = arrays()
     with tk.Tape() as tape, pytest.raises(TilekitError):
-        tk.launch(scaled, dim=9, inputs=[a, 2.0], outputs=[out])
+        tk.launch_tiled(scaled, dim=-1, inputs=[a, 2.0], outputs=[out])
     assert not tape.launches
 
 
-class Moved:
-    """Stands for what a later Warp may keep there."""
-
-
-def test_a_warp_whose_tape_is_elsewhere_is_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wp._src.context, "runtime", Moved())
-    gradients.warps_state.cache_clear()
+def test_a_warp_whose_tape_is_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether its tape records is not known; tilekit's does."""
+    a, out = arrays()
+    warm(a, out)
+    for module in (gradients, warm_module):
+        monkeypatch.setattr(module, "warps_state", lambda: None)
+    scaled.cache.clear()
+    warm_module._attempts.clear()
     try:
-        with pytest.warns(FallbackWarning) as caught:
-            assert gradients.active_tape() is gradients.active_tape() is None
+        with pytest.raises(KernelNotImplementedError) as caught:
+            go(a, out)
+        for _ in range(4):
+            go(a, out, record_tape=False)
+        with pytest.raises(KernelNotImplementedError):
+            go(a, out)
+        with tk.Tape() as tape:
+            warm(a, out)
     finally:
-        gradients.warps_state.cache_clear()
-    assert [str(warning.message) for warning in caught] == [
-        f"Warp {wp.__version__} keeps its active tape in a place that is not known; no tape records launches of "
-        "tilekit's kernels, so gradients through them are zero; with Warp 1.19 they are an error"
-    ]
+        warm_module._attempts.clear()
+    assert caught.value.message == (
+        f"argument 'a' of kernel 'scaled' requires grad, but Warp {wp.__version__} does not say whether a tape "
+        "records; launch under tk.Tape(), which records Warp's launches too, or with record_tape=False"
+    )
+    tape.backward(grads={out: tk.ones(8, dtype=float, device="cpu")})
+    assert a.grad.numpy().tolist() == [2.0] * 8
 
 
 def test_no_warp_is_loaded_for_it() -> None:
@@ -191,6 +183,6 @@ def test_no_warp_is_loaded_for_it() -> None:
         "assert gradients.active_tape() is None and 'warp' not in sys.modules\n"
         "import warp\n"
         "assert gradients.active_tape() is None\n"  # not initialised
-        "with tk.Tape() as tape: assert gradients.active_tape() is tape\n"
+        "with tk.Tape() as tape: assert gradients.watch.tape is tape\n"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)

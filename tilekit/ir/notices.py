@@ -37,9 +37,10 @@ def warn_once(category: type[Warning], text: str, location: Location | None) -> 
         warnings.warn_explicit(text, category, *place)
 
 
-def calling_place(word: str = "") -> Location:
-    """Where tilekit was called: the ``word`` that the call has, else its first line."""
-    frame = _calling_frame()
+def calling_place(word: str = "", through: str = "tilekit") -> Location:
+    """Where tilekit was called: the ``word`` that the call has, else its first line; the call may have come ``through``
+    another package."""
+    frame = _calling_frame(through)
     start, end, column, end_column = list(frame.f_code.co_positions())[frame.f_lasti // 2]
     file, first = frame.f_code.co_filename, start or frame.f_lineno
     for line in range(first, (end or first) + 1 if word else first):
@@ -54,9 +55,9 @@ def _caller() -> tuple[str, int]:
     return frame.f_code.co_filename, frame.f_lineno
 
 
-def _calling_frame() -> FrameType:
-    """The innermost frame outside tilekit."""
+def _calling_frame(through: str = "tilekit") -> FrameType:
+    """The innermost frame outside tilekit, and outside another package that called it."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "tilekit":
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("tilekit", through):
         frame = frame.f_back
     return frame

@@ -11,23 +11,20 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-import numpy as np
-
 from tilekit.builtins.grid import dimensions
 from tilekit.config import config
-from tilekit.errors import KernelNotImplementedError, KernelTypeError, KernelValueError, TilekitError
+from tilekit.errors import KernelTypeError, KernelValueError, TilekitError
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.ir.float_state import in_ieee_state
-from tilekit.ir.interpret import from_memory, to_memory
 from tilekit.ir.program import Program
 from tilekit.ir.types import DType
 from tilekit.runtime.arguments import Entry, array_names, bind, check_output, form_kept
 from tilekit.runtime.array_view import ArrayView, alignment_class, overlaps
 from tilekit.runtime.arrays import view_of
+from tilekit.runtime.gradient_arrays import add, assign, dense
 from tilekit.runtime.grids import block_dim_of, dims_of, form_of
-from tilekit.runtime.interpreter import array_at
 from tilekit.runtime.launch_options import options_now
 from tilekit.runtime.placement import place
 
@@ -144,26 +141,15 @@ class Buffer:
     """A gradient while it is computed, in a wider dtype or apart from others: it is rounded once, at the end."""
 
     def __init__(self, target: ArrayView, dtype: DType, consumed: bool) -> None:
-        if target.device != "cpu":
-            raise KernelNotImplementedError("gradients of 16-bit arrays on a GPU come with a later release")
         self.target = target
         self.consumed = consumed
         """Whether it starts as what is there, rather than at 0."""
-        start = self._read().astype(dtype.numpy)
-        self.data = start if consumed else np.zeros_like(start)
-        found = view_of(self.data) if self.data.ndim else None
-        assert found is not None
-        self.view = found
-
-    def _read(self) -> Any:
-        found = self.target
-        return from_memory(array_at(found.pointer, found.shape, found.strides, found.dtype), found.dtype)
+        self.view = dense(target, dtype)
+        if consumed:
+            assign(self.view, target)
 
     def give_back(self) -> None:
-        found = self.target
-        total = self.data if self.consumed else self._read().astype(self.data.dtype) + self.data
-        memory = array_at(found.pointer, found.shape, found.strides, found.dtype)
-        memory[...] = to_memory(total, found.dtype, memory.dtype)
+        (assign if self.consumed else add)(self.target, self.view)
 
 
 def prepare_adjoint(

@@ -1,52 +1,82 @@
-"""Launches that a gradient would have to flow through. Until they have one, asking for it is an error, never zeros."""
+"""Whether a tape records, and who must know of a launch: the tape, and earlier records whose arrays must not change."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import ref
 
-from tilekit.errors import FallbackWarning, KernelNotImplementedError
+from tilekit.errors import KernelNotImplementedError
 from tilekit.frontend.kernel import Kernel
-from tilekit.ir.notices import calling_place, warn_at
-from tilekit.runtime.arguments import with_defaults
 from tilekit.runtime.array_view import ArrayView
 from tilekit.runtime.arrays import library_of
 
-
-class _Untaped:
-    """Stands for Warp where it has no tape that is known of."""
-
-    tape = None
+if TYPE_CHECKING:
+    from tilekit.runtime.records import LaunchRecord
+    from tilekit.runtime.tape import Tape
 
 
-@cache
+class Watch:
+    """What launches are told to."""
+
+    __slots__ = ("_records", "busy", "tape")
+
+    def __init__(self) -> None:
+        self.tape: Tape | None = None
+        """The tape of tilekit's own that records now."""
+        self._records: dict[int, ref[LaunchRecord]] = {}
+        self.busy = False
+        """Whether there is anything to tell; launches ask this alone."""
+
+    @property
+    def records(self) -> list[LaunchRecord]:
+        """The launches that a tape still holds, and whose arrays must not change until it has gone backward."""
+        return [record for found in list(self._records.values()) if (record := found()) is not None]
+
+    def add(self, record: LaunchRecord) -> None:
+        """Watch over the arrays of a record for as long as it lives."""
+        number = id(record)
+
+        def gone(_: object) -> None:
+            self._records.pop(number, None)
+            self.update()
+
+        self._records[number] = ref(record, gone)
+        self.update()
+
+    def update(self) -> None:
+        """Look again whether there is anything to tell."""
+        self.busy = self.tape is not None or bool(self._records)
+
+
+watch = Watch()
+
+
 def warps_state() -> Any:
-    """Where Warp, which the program has loaded and initialised, keeps the active tape: an object with ``tape``.
-
-    That place is not public. A Warp that has none there is told of once.
-    """
+    """Where Warp, once it is initialised, keeps the active tape: an object with ``tape``; None where that is not known,
+    as it is not public."""
     found = getattr(sys.modules.get("warp._src.context"), "runtime", None)
-    if hasattr(found, "tape"):
-        return found
-    version = getattr(sys.modules.get("warp"), "__version__", "of an unknown version")
-    text = (
-        f"Warp {version} keeps its active tape in a place that is not known; no tape records launches of tilekit's "
-        "kernels, so gradients through them are zero; with Warp 1.19 they are an error"
-    )
-    warn_at(FallbackWarning, text, None)
-    return _Untaped
+    return found if hasattr(found, "tape") else None
+
+
+def hides_tapes() -> bool:
+    """Whether Warp is initialised, and does not say whether a tape of its own records."""
+    return warp_runs() and warps_state() is None
+
+
+def warp_runs() -> bool:
+    """Whether Warp is loaded and initialised."""
+    if "warp" not in sys.modules:
+        return False
+    context = sys.modules.get("warp._src.context")
+    return context is None or getattr(context, "runtime", context) is not None
 
 
 def active_tape() -> Any:
-    """Warp's tape that records now, or None."""
-    if "warp" not in sys.modules:
-        return None
-    context = sys.modules.get("warp._src.context")
-    if context is not None and getattr(context, "runtime", context) is None:  # not initialised yet
-        return None
-    return warps_state().tape
+    """Warp's tape that records now, or None; one that a tape of tilekit's holds is that one's."""
+    state = warps_state()
+    return None if state is None else state.tape
 
 
 def grad_mode() -> bool:
@@ -54,58 +84,51 @@ def grad_mode() -> bool:
     return bool(sys.modules["torch"].is_grad_enabled())
 
 
-def looked_at() -> bool:
-    """Whether a launch with a tensor that requires grad is refused or recorded now."""
-    return grad_mode() or active_tape() is not None
-
-
 def check_tensors(kernel: Kernel, names: Sequence[str], views: Sequence[ArrayView], taped: bool) -> None:
-    """Refuse PyTorch's tensors whose gradient would be lost: PyTorch records no launch of a kernel.
+    """Refuse arrays whose gradient would be lost without a word.
 
     Args:
         names: Of the parameters that the arrays are for.
         taped: Whether an active tape records the launch.
 
     Raises:
-        KernelNotImplementedError: a tensor requires grad, grad mode is on, and no tape records.
+        KernelNotImplementedError: a tensor of PyTorch's requires grad, grad mode is on, and no ``tk.Tape`` records; or
+            one of Warp's does, and this Warp does not say whether a tape of its own records.
     """
+    if taped and watch.tape is not None:
+        return
     for name, view in zip(names, views, strict=True):
-        tensor: Any = view.owner
-        if library_of.get(type(tensor)) == "torch" and tensor.requires_grad and grad_mode():
-            if taped and active_tape() is not None:
-                return
+        array: Any = view.owner
+        library = library_of.get(type(array))
+        if library == "torch" and array.requires_grad and grad_mode():
             raise KernelNotImplementedError(
-                f"argument {name!r} of kernel {kernel.key!r}: the tensor requires grad, but gradients of kernels come "
-                f"with a later release, so none would flow through this launch; pass {name}.detach(), or launch under "
+                f"argument {name!r} of kernel {kernel.key!r}: the tensor requires grad, but PyTorch does not see "
+                f"launches, so no gradient would flow through this one; make an autograd function of the kernel with "
+                f"tk.torch.function({kernel.key}, ...), launch under tk.Tape(), pass {name}.detach(), or launch under "
                 "torch.no_grad()"
             )
-
-
-def _may_want_one(value: Any) -> bool:
-    """Whether backward may ask for an argument's gradient; of Warp's arrays it says so itself, as late as then."""
-    library = library_of.get(type(value))
-    return library == "warp" or (library == "torch" and value.requires_grad)
-
-
-def record(kernel: Kernel, arguments: Sequence[Any]) -> None:
-    """Let the active tape, where there is one, refuse to go backward through a launch that has just run."""
-    tape = active_tape()
-    if tape is None:
-        return
-    given = zip(kernel.parameters, with_defaults(kernel, arguments), strict=True)
-    kept = {name: value for name, value in given if _may_want_one(value)}
-    if not kept:
-        return
-    code, place = kernel.function.__code__, calling_place()
-
-    def backward() -> None:
-        wanted = [name for name, value in kept.items() if value.requires_grad]
-        if wanted:
+        if library == "warp" and taped and hides_tapes() and array.requires_grad:
+            version = getattr(sys.modules.get("warp"), "__version__", "of an unknown version")
             raise KernelNotImplementedError(
-                f"the tape has no gradient of kernel {kernel.key!r} ({code.co_filename}:{code.co_firstlineno}), "
-                f"launched here with arrays that require grad ({', '.join(wanted)}); gradients of kernels come with a "
-                "later release; if none is to flow through this launch, give it record_tape=False",
-                place,
+                f"argument {name!r} of kernel {kernel.key!r} requires grad, but Warp {version} does not say whether a "
+                "tape records; launch under tk.Tape(), which records Warp's launches too, or with record_tape=False"
             )
 
-    tape.record_func(backward, [])
+
+def looked_at(taped: bool) -> bool:
+    """Whether a launch with an array that requires grad is refused now, or may be; ``taped`` as for a launch."""
+    return not (taped and watch.tape is not None) and ("torch" not in sys.modules or grad_mode())
+
+
+def seen(kernel: Kernel, dim: Any, arguments: Sequence[Any], compiled: Any, how: tuple[Any, ...]) -> None:
+    """Tell of a launch that has just run.
+
+    Args:
+        compiled: What ran.
+        how: Device, lanes of a block, whether each point of the grid is a block, whether tapes are to know of it.
+    """
+    tape = (watch.tape or active_tape()) if how[-1] else None
+    if tape is not None or watch.busy:
+        from tilekit.runtime.records import note_launch
+
+        note_launch(tape, kernel, dim, arguments, compiled, how[:-1])

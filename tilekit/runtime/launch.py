@@ -23,7 +23,7 @@ from tilekit.runtime.arguments import (
 )
 from tilekit.runtime.array_view import alignment_class
 from tilekit.runtime.arrays import library_of
-from tilekit.runtime.gradients import check_tensors, record
+from tilekit.runtime.gradients import active_tape, check_tensors, seen, watch
 from tilekit.runtime.grids import block_dim_of, dims_of, form_of
 from tilekit.runtime.launch_options import options_now
 from tilekit.runtime.placement import name_of, place
@@ -75,7 +75,7 @@ def _run_anew(
     points = math.prod(grid)
     entries, values, found, views = bind(kernel, inputs, outputs)
     where = place(device, found)
-    if "torch" in library_of.values():
+    if library_of:
         check_tensors(kernel, array_names(kernel, entries), views, taped)
     on_cuda = where.startswith("cuda")
     classes = tuple([alignment_class(view) for view in views]) if on_cuda else None
@@ -99,8 +99,8 @@ def _run_anew(
         run_on_host(compiled, values, grid, points, views, stream)
     if "torch" in library_of.values():
         mark_written(compiled.written, views)
-    if taped and library_of:
-        record(kernel, [*inputs, *outputs])
+    if watch.busy or (taped and active_tape() is not None):
+        seen(kernel, grid, [*inputs, *outputs], compiled, how)
     if reading is not None and points and reading[0][:2] == (captures, options.with_device):
         remember(kernel, reading, key, form, compiled, values, grid, points)
 

@@ -17,7 +17,7 @@ from tilekit.ir.float_state import is_ieee
 from tilekit.ir.types import DType, find_dtype
 from tilekit.runtime.arguments import ByBlockDim, number_of, parameters_of, with_defaults
 from tilekit.runtime.arrays import address_of, library_of, readers
-from tilekit.runtime.gradients import looked_at, record, warps_state
+from tilekit.runtime.gradients import hides_tapes, looked_at, seen, warps_state, watch
 from tilekit.runtime.launch_options import options_now
 from tilekit.runtime.placement import name_of
 
@@ -61,11 +61,11 @@ class Like:
 class Warm:
     """A launch that needs nothing but addresses, numbers and a stream."""
 
-    __slots__ = ("_again", "_compiled", "_dtypes", "_forms", "_mark", "_marked")
+    __slots__ = ("_again", "_dtypes", "_forms", "_mark", "_marked", "compiled")
 
     def __init__(self, again: Again, compiled: Any, forms: Any, dtypes: Sequence[Any], marked: Sequence[int]) -> None:
         self._again = again
-        self._compiled = compiled
+        self.compiled = compiled
         self._forms = forms if type(forms) is GuardedForms else None
         self._dtypes = dtypes
         self._marked = marked
@@ -74,7 +74,7 @@ class Warm:
 
     def run(self, arguments: Sequence[Any], pointers: Sequence[int], numbers: Sequence[Any], stream: Any) -> bool:
         """Launch; False where the kernel or something else is not what it was, and nothing has been done."""
-        if self._forms is not None and self._forms.current() is not self._compiled:
+        if self._forms is not None and self._forms.current() is not self.compiled:
             return False
         if numbers:
             if not is_ieee():  # the long way sees to that they become bits as ever
@@ -150,6 +150,7 @@ def attempt(kernel, dim, inputs, outputs, device, block_dim, tiled, taped, strea
         if not ({addresses}):
             return None
         {tensors}
+        {warps}
         if type(dim) is not int:
             dim = plain_dim(dim)
         if device is not None and type(device) is not str:
@@ -164,7 +165,8 @@ def attempt(kernel, dim, inputs, outputs, device, block_dim, tiled, taped, strea
     except Exception:  # the long way fails too, with words
         return None
     if type(found) is Warm and found.run(({arguments}), ({pointers}), ({numbers}), stream):
-        {recorded}
+        if {busy}:
+            seen(kernel, dim, ({arguments}), found.compiled, (device, block_dim, tiled, taped))
         return True
     return key, ({arguments}), found
 """
@@ -200,7 +202,8 @@ def _make_attempt(inputs: int, kinds: tuple[type, ...]) -> Attempt | None:
     if not arrays:
         return None
     tensors = [f"a{index}.requires_grad" for index, kind in enumerate(kinds) if library_of.get(kind) == "torch"]
-    taped = any(library_of.get(kind) == "warp" for kind in kinds)
+    warps = [f"a{index}.requires_grad" for index, kind in enumerate(kinds) if library_of.get(kind) == "warp"]
+    state = warps_state() if warps else None
     arguments = "".join(f"{name}, " for name, _, _ in places)
     text = _ATTEMPT.format(
         inputs=inputs,
@@ -208,8 +211,11 @@ def _make_attempt(inputs: int, kinds: tuple[type, ...]) -> Attempt | None:
         first=", ".join(f"a{index}" for index in range(inputs)),
         last=", ".join(f"a{index}" for index in range(inputs, len(kinds))),
         arguments=arguments,
-        tensors=f"if ({' or '.join(tensors)}) and looked_at(): return None" if tensors else "",
-        recorded=f"if taped and state.tape is not None: record(kernel, ({arguments}))" if taped else "",
+        tensors=f"if ({' or '.join(tensors)}) and looked_at(taped): return None" if tensors else "",
+        warps=f"if taped and watch.tape is None and ({' or '.join(warps)}): return None"
+        if warps and hides_tapes()
+        else "",
+        busy="watch.busy or (taped and state.tape is not None)" if state is not None else "watch.busy",
         types=" and ".join(f"type(a{index}) is k{index}" for index in range(len(kinds))),
         addresses=" and ".join(f"({pointer} := {texts[0].format(name)})" for name, pointer, texts in arrays),
         layout=", ".join(f"{texts[1].format(name)}, {pointer} & 15" for name, pointer, texts in arrays),
@@ -218,8 +224,7 @@ def _make_attempt(inputs: int, kinds: tuple[type, ...]) -> Attempt | None:
     )
     names: dict[str, Any] = {"__name__": __name__, **{f"k{index}": kind for index, kind in enumerate(kinds)}}
     names.update(address_of=address_of, options_now=options_now, name_of=name_of, plain_dim=plain_dim)
-    names.update(Warm=Warm, ORDERED=_ORDERED, looked_at=looked_at, record=record)
-    names["state"] = warps_state() if taped else None
+    names.update(Warm=Warm, ORDERED=_ORDERED, looked_at=looked_at, seen=seen, state=state, watch=watch)
     exec(compile(text, "<tilekit launch>", "exec"), names)
     attempt: Attempt = names["attempt"]
     if len(_attempts) >= MOST:  # a program may make types without end

@@ -35,7 +35,16 @@ def import_warp() -> Any:
         with _import_lock:
             if _warp is None:
                 _warp = _quiet_import()
+        _tell_tape()
     return _warp
+
+
+def _tell_tape() -> None:
+    """Let a tape that is active record what Warp does, too."""
+    from tilekit.runtime.gradients import watch
+
+    if watch.tape is not None:
+        watch.tape.attach()
 
 
 def _quiet_import() -> Any:

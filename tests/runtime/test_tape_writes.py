@@ -1,0 +1,105 @@
+"""Which writes after a launch ``backward`` refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tilekit as tk
+from tests.runtime.tapes import (
+    LIBRARIES,
+    ONES,
+    ZEROS,
+    Make,
+    X,
+    doubled,
+    go,
+    numbers,
+    of_numpy,
+    of_torch,
+    of_warp,
+    squares,
+    total,
+)
+from tilekit.errors import KernelValueError
+
+
+def line_of(place: Any) -> str:
+    return str(place.source_line()).strip()
+
+
+@LIBRARIES
+def test_an_array_that_a_launch_has_overwritten_since(make: Make) -> None:
+    x, y, w = make(X), make(ZEROS), make(X)
+    with tk.Tape() as tape:
+        go(squares, x, y)
+        for _ in range(3):
+            tk.launch_tiled(doubled, dim=1, inputs=[w], outputs=[x], block_dim=32)
+    with pytest.raises(KernelValueError) as caught:
+        tape.backward(grads=[(y, make(ONES, requires_grad=False))])
+    assert caught.value.message.startswith(
+        "backward through kernel 'squares' reads its argument 'x' again, but kernel 'doubled' as 'y' has written that "
+        f"array since, at {__file__}:"
+    )
+    assert caught.value.message.endswith("; write to another array, pass a copy to the launch, or go backward before")
+    assert "tk.launch_tiled(kernel, dim=1" in line_of(caught.value.location)
+
+
+def with_numpy(x: Any) -> None:
+    x[2] = 5.0
+
+
+def with_warp(x: Any) -> None:
+    x.fill_(100.0)
+
+
+def with_torch(x: Any) -> None:
+    x.detach().mul_(2.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "write", "why"),
+    [
+        (of_numpy, with_numpy, "its contents have changed since, by nothing that the tape has seen"),
+        (of_warp, with_warp, "its contents have changed since, by nothing that the tape has seen"),
+        (of_torch, with_torch, "an operation of PyTorch has written that tensor since"),
+    ],
+)
+def test_an_array_that_something_else_has_overwritten_since(make: Make, write: Any, why: str) -> None:
+    x, y = make(X), make(ZEROS)
+    with tk.Tape() as tape:
+        go(squares, x, y)
+    write(x)
+    with pytest.raises(KernelValueError) as caught:
+        tape.backward(grads=[(y, make(ONES, requires_grad=False))])
+    assert caught.value.message == (
+        f"backward through kernel 'squares' reads its argument 'x' again, but {why}; write to another array, pass a "
+        "copy to the launch, or go backward before"
+    )
+
+
+@LIBRARIES
+def test_writes_that_backward_does_not_mind(make: Make) -> None:
+    """To an array that no adjoint reads, to another part of one that an adjoint reads, and to what was only written."""
+    x, y, z, loss = make(X), make([0.0] * 8), make(ZEROS), make([0.0])
+    with tk.Tape() as tape:
+        go(doubled, x, y[:4])
+        go(squares, y[:4], z)
+        go(doubled, z, y[4:])
+        go(total, y[4:], loss)
+        go(doubled, z, y[4:], record_tape=make is of_torch)
+    x.detach().zero_() if make is of_torch else x.fill(7.0) if make is of_numpy else x.fill_(7.0)
+    if make is of_torch:
+        tape.launches.pop()
+    tape.backward(loss)
+    assert numbers(tape.gradients[x]) == [16 * value for value in X]
+
+
+def test_a_tape_that_does_not_verify_keeps_no_checksum() -> None:
+    x, y = of_numpy(X), of_numpy(ZEROS)
+    with tk.Tape(verify=False) as tape:
+        go(squares, x, y)
+    x[:] = 1.0
+    tape.backward(grads=[(y, of_numpy(ONES))])
+    assert numbers(tape.gradients[x]) == [2.0] * 4

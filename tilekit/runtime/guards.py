@@ -1,0 +1,133 @@
+"""Arrays whose contents backward needs as a launch left them, and how it is noticed that they were written since."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilekit.errors import KernelValueError, Location
+from tilekit.ir.notices import calling_place
+from tilekit.runtime.array_view import ArrayView, byte_range, overlaps
+from tilekit.runtime.arrays import library_of
+from tilekit.runtime.interpreter import array_at
+
+if TYPE_CHECKING:
+    from tilekit.runtime.records import LaunchRecord
+
+
+@dataclass(frozen=True)
+class Write:
+    """An array that was written after a launch was recorded."""
+
+    what: str
+    """By what, in words."""
+    place: Location | None
+
+
+class Guard:
+    """One array of a recorded launch."""
+
+    __slots__ = ("_high", "_low", "_print", "_version", "_written", "view")
+
+    def __init__(self, view: ArrayView, verify: bool | None) -> None:
+        self.view = view
+        self._low, self._high = byte_range(view)
+        self._written: Write | None = None
+        self._version = version_of(view.owner)
+        by_content = (view.device == "cpu") if verify is None else verify
+        self._print = fingerprint(view) if by_content and self._version is None else None
+
+    def meets(self, view: ArrayView, low: int, high: int) -> bool:
+        """Whether a write of an array, the bytes from ``low`` to before ``high``, is the first one of this array."""
+        if low < self._high and self._low < high and self.view.device == view.device and overlaps(self.view, view):
+            return self._written is None
+        if self._version is not None and _share_version(self.view.owner, view.owner):
+            self._version += 1  # PyTorch counts the writes of all parts of a tensor together
+        return False
+
+    def note(self, write: Write) -> None:
+        """Take note of the first write of the array."""
+        self._written = write
+
+    def check(self, record: LaunchRecord, name: str) -> None:
+        """Refuse to go backward where the array is not what it was.
+
+        Raises:
+            KernelValueError: it was written since.
+        """
+        if (why := self._changed()) is not None:
+            raise KernelValueError(
+                f"backward through kernel {record.kernel.key!r} reads its argument {name!r} again, but {why}; write to "
+                "another array, pass a copy to the launch, or go backward before",
+                record.place,
+            )
+
+    def _changed(self) -> str | None:
+        """What has happened to the array; None where it is as it was."""
+        if self._written is not None:
+            place = self._written.place
+            line = "" if place is None else f", at {place.file}:{place.line}"
+            return f"{self._written.what} has written that array since{line}"
+        if self._version is not None and self._version != version_of(self.view.owner):
+            return "an operation of PyTorch has written that tensor since"
+        if self._print is not None and self._print != fingerprint(self.view):
+            return "its contents have changed since, by nothing that the tape has seen"
+        return None
+
+
+def version_of(owner: Any) -> int | None:
+    """How often a tensor of PyTorch's was written; None for what does not count."""
+    if library_of.get(type(owner)) != "torch":
+        return None
+    try:
+        return int(owner._version)
+    except (AttributeError, RuntimeError):  # made in inference mode
+        return None
+
+
+def _share_version(one: Any, other: Any) -> bool:
+    if version_of(other) is None:
+        return False
+    return bool(one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr())
+
+
+def fingerprint(view: ArrayView) -> int:
+    """A checksum of an array's elements."""
+    if view.device == "cpu":
+        data = array_at(view.pointer, view.shape, view.strides, view.dtype)
+        return zlib.crc32(np.ascontiguousarray(data).view(np.uint8).data)
+    from tilekit.runtime.cuda.devices import device
+    from tilekit.runtime.cuda.host_copies import HostCopy
+
+    low, high = byte_range(view)
+    if low == high:
+        return 0
+    where, copy = device(int(view.device.partition(":")[2])), HostCopy(low, high)
+    where.synchronize()
+    with where.current():
+        copy.fetch(where)
+    return fingerprint(ArrayView(copy.data.ctypes.data + view.pointer - low, view.shape, view.strides, view.dtype))
+
+
+def note_writes(
+    records: Sequence[LaunchRecord], writes: Mapping[str, ArrayView], what: str, through: str = "tilekit"
+) -> None:
+    """Tell recorded launches which arrays were written after them, right now.
+
+    Args:
+        writes: The arrays by what they are called.
+        what: What has written them.
+        through: The package that tells of it.
+    """
+    place = None
+    for name, view in writes.items():
+        low, high = byte_range(view)
+        for record in records:
+            for guard in record.guards.values():
+                if guard.meets(view, low, high):
+                    place = place or calling_place(through=through)
+                    guard.note(Write(f"{what} as {name!r}" if name else what, place))

@@ -1,0 +1,171 @@
+"""What a tape keeps of a launch of a kernel, and how it goes backward through it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from tilekit.frontend.kernel import Kernel
+from tilekit.ir.notices import calling_place
+from tilekit.ir.types import find_dtype
+from tilekit.runtime.arguments import bind, parameters_of, types_of, with_defaults
+from tilekit.runtime.array_view import ArrayView, overlaps
+from tilekit.runtime.arrays import library_of, view_of
+from tilekit.runtime.gradients import watch
+from tilekit.runtime.grids import block_dim_of, dims_of, form_of
+from tilekit.runtime.guards import Guard, note_writes
+
+if TYPE_CHECKING:
+    from tilekit.runtime.gradient_store import GradientStore
+    from tilekit.runtime.tape import Tape
+
+How = tuple[Any, Any, bool]
+"""The device as it was given, lanes of a block, and whether each point of the grid is a block."""
+
+
+class LaunchRecord:
+    """A launch of a kernel that has run."""
+
+    __slots__ = ("__weakref__", "arguments", "grid", "guards", "how", "kernel", "place", "views", "written")
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        dim: Any,
+        arguments: Sequence[Any],
+        views: Mapping[str, ArrayView],
+        written: frozenset[str],
+        how: How,
+        verify: bool | None,
+    ) -> None:
+        self.kernel = kernel
+        self.grid = dims_of(dim)
+        self.arguments = arguments
+        self.views = views
+        """Its arrays."""
+        self.written = written
+        """The arrays that it may have written."""
+        self.how = how
+        self.place = calling_place()
+        self.guards = {name: Guard(view, verify) for name, view in views.items()}
+        watch.add(self)
+
+    @property
+    def title(self) -> str:
+        """What drawings and messages call it."""
+        return self.kernel.key
+
+    def floats(self) -> dict[str, ArrayView]:
+        """Its arrays that can have gradients."""
+        return {name: view for name, view in self.views.items() if view.dtype.is_float}
+
+    def may_write(self, view: ArrayView) -> bool:
+        """Whether it may have written an array."""
+        return any(overlaps(view, self.views[name]) for name in self.written)
+
+    def spread(self, store: GradientStore) -> None:
+        """Note that what it wrote depends on what it read."""
+        floats = self.floats()
+        if any(store.is_active(view) for view in floats.values()):
+            for name in floats.keys() & self.written:
+                store.activate(floats[name])
+
+    def backward(self, store: GradientStore) -> None:
+        """Take the gradients of what it wrote, and add to those of what it read.
+
+        Raises:
+            KernelValueError: an array that the adjoint reads was written since.
+        """
+        floats = self.floats()
+        coming = {name: store.gradient(floats[name], make=False) for name in floats if name in self.written}
+        if all(view is None for view in coming.values()):
+            return
+        for name in floats.keys() - coming.keys():
+            store.refuse_lost(floats[name], f"argument {name!r} of kernel {self.kernel.key!r}", self.place)
+        gradients = {
+            name: coming[name] if name in coming else store.gradient(view, make=True)
+            for name, view in floats.items()
+            if coming.get(name) is not None or (name not in coming and store.is_active(view))
+        }
+        from tilekit.runtime.adjoint import prepare_adjoint
+
+        device, block_dim, tiled = self.how
+        launch = prepare_adjoint(self.kernel, self.grid, self.arguments, gradients, device, block_dim, tiled)
+        for name in self.kernel.parameters:
+            if name in launch.form.reads:
+                self.guards[name].check(self, name)
+        for name in coming:
+            store.keep(floats[name])
+        launch.run(None)
+        for name in coming:
+            store.consume(floats[name], self)
+
+
+class OnWarpsTape:
+    """A record on a tape of Warp's own, which calls it when it goes backward."""
+
+    def __init__(self, record: LaunchRecord, tape: Any) -> None:
+        self.record = record
+        self._tape = tape
+
+    def __call__(self) -> None:
+        store = _store_of(self._tape)
+        self.record.backward(store)
+        for view in self.record.views.values():
+            array: Any = view.owner
+            if library_of.get(type(array)) == "warp" and array.grad is not None:
+                self._tape.gradients[array] = array.grad
+
+
+_stores: WeakKeyDictionary[Any, tuple[int, GradientStore]] = WeakKeyDictionary()
+
+
+def _store_of(tape: Any) -> GradientStore:
+    """Where gradients of arrays on a tape of Warp's are, for as many launches as it has now."""
+    from tilekit.runtime.gradient_store import GradientStore
+
+    count, store = _stores.get(tape, (-1, None))
+    if store is None or count != len(tape.launches):
+        records = [entry.record for entry in tape.launches if isinstance(entry, OnWarpsTape)]
+        store = GradientStore(warp_alone=True)
+        store.see(records)
+        _stores[tape] = len(tape.launches), store
+    return store
+
+
+def note_launch(tape: Any, kernel: Kernel, dim: Any, arguments: Sequence[Any], compiled: Any, how: How) -> None:
+    """Tell a tape, where there is one, of a launch that has run, and earlier records of what it wrote."""
+    given = with_defaults(kernel, arguments)
+    views = _views(kernel, given)
+    names = list(views)
+    written = frozenset(names[position] for position in compiled.written)
+    records = watch.records
+    if records:
+        note_writes(records, {name: views[name] for name in written}, f"kernel {kernel.key!r}")
+    if tape is not None and any(view.dtype.is_float for view in views.values()):
+        record = LaunchRecord(kernel, dim, given, views, written, how, getattr(tape, "verify", None))
+        if watch.tape is not None and tape is watch.tape:
+            watch.tape.launches.append(record)
+        else:
+            tape.record_func(OnWarpsTape(record, tape), [])
+
+
+def record_launch(tape: Tape, kernel: Kernel, dim: Any, arguments: Sequence[Any], how: How) -> None:
+    """Record a launch of which nothing is known but its arguments."""
+    from tilekit.passes.activity import written_parameters
+
+    entries, _, _, _ = bind(kernel, arguments, ())
+    form = form_of(how[2], dims_of(dim), block_dim_of(how[1]))
+    written = written_parameters(kernel.trace(types_of(kernel, entries), form))
+    given = with_defaults(kernel, arguments)
+    tape.launches.append(LaunchRecord(kernel, dim, given, _views(kernel, given), written, how, tape.verify))
+
+
+def _views(kernel: Kernel, arguments: Sequence[Any]) -> dict[str, ArrayView]:
+    """The arrays among a launch's arguments, by parameter."""
+    found = {}
+    for parameter, value in zip(parameters_of(kernel), arguments, strict=True):
+        if value is not None and (parameter.is_array or (parameter.dtype is None and find_dtype(type(value)) is None)):
+            found[parameter.name] = view_of(value)
+    return found
