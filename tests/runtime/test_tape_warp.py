@@ -46,6 +46,11 @@ def test_launches_and_copies_of_warps_in_order(library: str) -> None:
     tape.backward(grads={w: of_warp(ONES), v: of_warp(ONES)})
     assert numbers(x.grad) == [4 * value**3 + 2 for value in X]
     assert wp._src.context.runtime.tape is None
+    z.retain_grad = True
+    tape.zero()
+    tape.backward(grads={w: of_warp(ONES), v: of_warp(ONES)})
+    assert numbers(z.grad) == [2 * value**2 for value in X]
+    assert numbers(x.grad) == [4 * value**3 + 2 for value in X]
     tape.zero()
     assert not x.grad.numpy().any()
 

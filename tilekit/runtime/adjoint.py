@@ -20,9 +20,9 @@ from tilekit.ir.core import Function
 from tilekit.ir.float_state import in_ieee_state
 from tilekit.ir.program import Program
 from tilekit.ir.types import DType
-from tilekit.runtime.arguments import Entry, array_names, bind, check_output, form_kept
+from tilekit.runtime.arguments import Entry, array_names, bind, check_output, form_kept, mark_written
 from tilekit.runtime.array_view import ArrayView, alignment_class, overlaps
-from tilekit.runtime.arrays import view_of
+from tilekit.runtime.arrays import library_of, view_of
 from tilekit.runtime.gradient_arrays import add, assign, dense
 from tilekit.runtime.grids import block_dim_of, dims_of, form_of
 from tilekit.runtime.launch_options import options_now
@@ -127,6 +127,8 @@ class AdjointLaunch:
             run_on_host(compiled, values, self.grid, points, views, stream)
         for buffer in buffers.values():
             buffer.give_back()
+        if "torch" in library_of.values():
+            mark_written(range(len(self.gradients)), list(self.gradients.values()))
 
     def apart(self, name: str, view: ArrayView) -> bool:
         """Whether a gradient is computed in memory of its own: it has another dtype, or lies where others do."""

@@ -17,7 +17,7 @@ import numpy as np
 from tilekit.errors import KernelNotImplementedError, KernelValueError, Location
 from tilekit.runtime.array_view import ArrayView, byte_range, overlaps
 from tilekit.runtime.arrays import library_of, view_of
-from tilekit.runtime.gradient_arrays import assign, dense, fill, like_owner, zeros
+from tilekit.runtime.gradient_arrays import add, assign, dense, fill, like_owner, zeros
 
 if TYPE_CHECKING:
     from tilekit.runtime.records import LaunchRecord
@@ -164,9 +164,7 @@ class GradientStore:
         target = self.gradient(view, make=False) if retained else None
         if target is None or any(_same(target, other) for other, _ in self._kept):
             return
-        copy = dense(target, target.dtype)
-        assign(copy, target)
-        self._kept.append((target, copy))
+        self._kept.append((target, _copy(target)))
 
     def consume(self, view: ArrayView, record: LaunchRecord) -> None:
         """Note that the gradient of an array has gone on through the launch that wrote it."""
@@ -175,15 +173,22 @@ class GradientStore:
 
     @contextmanager
     def going_backward(self) -> Iterator[None]:
-        """While records are gone through; at the end, arrays that retain their gradients have them back."""
-        self._running = True
+        """While records are gone through; at the end, arrays that retain their gradients have them back.
+
+        What an earlier backward has left in those is set aside meanwhile: it must not flow again.
+        """
+        earlier = [(target, _copy(target)) for target, _ in self._kept]
+        for target, _ in earlier:
+            fill(target, 0.0)
+        self._kept, self._running = [], True
         try:
             yield
         finally:
             self._running = False
             for target, copy in self._kept:
                 assign(target, copy)
-            self._kept = []
+            for target, copy in earlier:
+                add(target, copy)
 
     def zero(self) -> None:
         """Set all gradients to zero."""
@@ -194,6 +199,7 @@ class GradientStore:
             if storage.owner is not None:
                 fill(view_of(storage.owner), 0.0)
         self.consumed.clear()
+        self._kept.clear()
 
     def of(self, array: Any) -> Any:
         """The gradient of an array, as an array of the same library; None where there is none.
@@ -215,6 +221,12 @@ class GradientStore:
                     record.place,
                 )
         return like_owner(array, view, storage.owner, view.pointer - storage.low)
+
+
+def _copy(view: ArrayView) -> ArrayView:
+    found = dense(view, view.dtype)
+    assign(found, view)
+    return found
 
 
 def _same(one: ArrayView, other: ArrayView) -> bool:

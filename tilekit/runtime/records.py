@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.notices import calling_place
@@ -107,31 +108,38 @@ class OnWarpsTape:
 
     def __init__(self, record: LaunchRecord, tape: Any) -> None:
         self.record = record
-        self._tape = tape
+        self._tape = ref(tape)
 
     def __call__(self) -> None:
-        store = _store_of(self._tape)
-        self.record.backward(store)
+        tape: Any = self._tape()
+        run = _runs.get(tape)
+        if run is None or run.last is self:  # else one that has failed
+            run = _runs[tape] = _Run(tape)
+        self.record.backward(run.store)
         for view in self.record.views.values():
             array: Any = view.owner
             if library_of.get(type(array)) == "warp" and array.grad is not None:
-                self._tape.gradients[array] = array.grad
+                tape.gradients[array] = array.grad
+        if run.first is self:
+            del _runs[tape]
+            run.ends.close()
 
 
-_stores: WeakKeyDictionary[Any, tuple[int, GradientStore]] = WeakKeyDictionary()
+class _Run:
+    """What the records on a tape of Warp's share while it goes backward."""
+
+    def __init__(self, tape: Any) -> None:
+        from tilekit.runtime.gradient_store import GradientStore
+
+        entries = [entry for entry in tape.launches if isinstance(entry, OnWarpsTape)]
+        self.first, self.last = entries[0], entries[-1]
+        self.store = GradientStore(warp_alone=True)
+        self.store.see([entry.record for entry in entries])
+        self.ends = ExitStack()
+        self.ends.enter_context(self.store.going_backward())
 
 
-def _store_of(tape: Any) -> GradientStore:
-    """Where gradients of arrays on a tape of Warp's are, for as many launches as it has now."""
-    from tilekit.runtime.gradient_store import GradientStore
-
-    count, store = _stores.get(tape, (-1, None))
-    if store is None or count != len(tape.launches):
-        records = [entry.record for entry in tape.launches if isinstance(entry, OnWarpsTape)]
-        store = GradientStore(warp_alone=True)
-        store.see(records)
-        _stores[tape] = len(tape.launches), store
-    return store
+_runs: WeakKeyDictionary[Any, _Run] = WeakKeyDictionary()
 
 
 def note_launch(tape: Any, kernel: Kernel, dim: Any, arguments: Sequence[Any], compiled: Any, how: How) -> None:

@@ -167,9 +167,9 @@ class Tape:
             seeds.append((self._loss(loss), 1.0))
         seeds += [_seed(array, gradient) for array, gradient in pairs]
         self._analyse()
-        for view, gradient in seeds:
-            self._store.seed(view, gradient)
         with self._store.going_backward():
+            for view, gradient in seeds:
+                self._store.seed(view, gradient)
             for record in reversed(self.launches):
                 record.backward(self._store)
 
