@@ -10,6 +10,7 @@ import pytest
 
 import tilekit as tk
 from tests.on_gpu import GPUS
+from tilekit.runtime.adjoint import launch_adjoint
 from tilekit.runtime.array_view import ArrayView
 from tilekit.runtime.arrays import view_of
 from tilekit.runtime.cuda.buffers import Buffer
@@ -61,3 +62,36 @@ def launch(
     run = tk.launch_tiled if tiled else tk.launch
     run(kernel, dim=dim, inputs=given[0], outputs=given[1], block_dim=block_dim, **where)
     copies.back()
+
+
+def gradients(
+    kernel: Any,
+    device: str,
+    inputs: Sequence[Any],
+    output: np.ndarray[Any, Any],
+    seed: Any,
+    dim: Any = 1,
+    block_dim: int = 64,
+    tiled: bool = True,
+) -> list[Any]:
+    """Run a kernel and its gradient; the output is in its array afterwards.
+
+    Returns:
+        The gradient of each array of floats among the inputs, None for the others.
+    """
+    copies = Copies()
+    where: dict[str, Any] = {} if device == "cuda" else {"device": device}
+    place = copies.there if device == "cuda" else lambda value: value
+    given = [place(value) for value in (*inputs, output)]
+    run = tk.launch_tiled if tiled else tk.launch
+    run(kernel, dim=dim, inputs=given[:-1], outputs=given[-1:], block_dim=block_dim, **where)
+    copies.back()
+    floats = [isinstance(value, np.ndarray) and value.dtype.kind == "f" for value in inputs]
+    found = [np.zeros_like(value) if flows else None for value, flows in zip(inputs, floats, strict=True)]
+    seeds = np.broadcast_to(np.asarray(seed, output.dtype), output.shape).copy()
+    names = list(kernel.parameters)
+    wanted = {name: place(grad) for name, grad in zip(names, found, strict=False) if grad is not None}
+    wanted[names[-1]] = place(seeds)
+    launch_adjoint(kernel, dim, given, wanted, block_dim=block_dim, tiled=tiled, **where)
+    copies.back()
+    return found
