@@ -68,7 +68,7 @@ def _reversed(fn: Function, form: LaunchForm, forward: Forward) -> Program:
     given = {**params, **{name: scratch.value for name, scratch in kept.items()}}
     adjoint = eliminate_dead_code(Function(f"{fn.name}_adjoint", given, builder.block(()), fn.location, fn.options))
     gradients = {name: value.hint for name, value in arrays.items()}
-    return Program(adjoint.name, params, (Launch(adjoint),), kept, gradients)
+    return Program(adjoint.name, params, (Launch(adjoint),), kept, gradients=gradients)
 
 
 def gradient_arrays(fn: Function) -> dict[str, Value]:
