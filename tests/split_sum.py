@@ -70,7 +70,7 @@ def split_sum(until_backward: bool = False) -> Program:
             "parts": Scratch(Value(matrix, "parts"), (rows, Extent("b", 1)), until_backward=until_backward),
             "seen": Scratch(Value(whole, "seen"), (Dim(0), Dim(1)), zeroed=True),
         },
-        {"splits": Computed(Value(ScalarType(int32), "splits"), splits)},
+        computed={"splits": Computed(Value(ScalarType(int32), "splits"), splits)},
     )
 
 

@@ -90,12 +90,12 @@ class Program:
     params: Mapping[str, Value]
     launches: tuple[Launch, ...]
     scratch: Mapping[str, Scratch]
-    computed: Mapping[str, Computed] = field(default_factory=dict)
-    """Numbers that launches take and the user's launch does not give."""
     gradients: Mapping[str, str] = field(default_factory=dict)
     """Of a program of gradients: for each array parameter of the kernel the name of the one for its gradient."""
     sums: tuple[Summed, ...] = ()
     """Of one: how each array that is added to is summed, once ``gather_gradients`` has decided it."""
+    computed: Mapping[str, Computed] = field(default_factory=dict)
+    """Numbers that launches take and the user's launch does not give."""
 
     @classmethod
     def of(cls, function: Function) -> Program:
