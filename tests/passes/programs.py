@@ -10,7 +10,7 @@ import numpy as np
 from tilekit.ir.interpret import Machine, interpret
 from tilekit.ir.program import Program
 from tilekit.ir.sizes import evaluate
-from tilekit.ir.types import bfloat16
+from tilekit.ir.types import bfloat16, to_numpy_scalar
 from tilekit.ir.verify import verify
 
 
@@ -26,6 +26,8 @@ def run_program(
         dtype = scratch.value.type.dtype
         stored = np.dtype(np.uint16) if dtype is bfloat16 else dtype.numpy
         held[name] = np.zeros(shape, stored) if scratch.zeroed else np.full(shape, 0xFF, stored)
+    for name, number in program.computed.items():
+        held[name] = to_numpy_scalar(evaluate(number.size, dims, shapes, scalars), number.value.type.dtype)
     for launch in program.launches:
         verify(launch.function)
         grid = dims if launch.grid is None else tuple(evaluate(size, dims, shapes, scalars) for size in launch.grid)

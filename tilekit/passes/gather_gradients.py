@@ -50,7 +50,9 @@ def gather_gradients(program: Program, ndim: int, deterministic: bool = False) -
                 f"deterministic is on: {why.why}; {CONDITIONS[why.condition]}",
                 why.location,
             )
-    made = replace(program, launches=tuple(launches), scratch=gathering.memory.scratch)
+    made = replace(
+        program, launches=tuple(launches), scratch=gathering.memory.scratch, computed=gathering.memory.computed
+    )
     return round_gradients(replace(made, sums=tuple(gathering.sums.values())), gathering.apart)
 
 

@@ -12,9 +12,9 @@ from tilekit.errors import Location
 from tilekit.ir.context import Builder, using
 from tilekit.ir.core import Const, Function, Value, map_operand
 from tilekit.ir.handles import OPERATORS, Array, wrap
-from tilekit.ir.program import Launch, Program, Scratch
+from tilekit.ir.program import Computed, Launch, Program, Scratch
 from tilekit.ir.sizes import CeilDiv, Size
-from tilekit.ir.types import ArrayType, ScalarType, TileType, int32, uint8
+from tilekit.ir.types import ArrayType, ScalarType, TileType, int32
 from tilekit.passes.contributions import Contribution, Counter, Grid, Source, entries
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.gather_conditions import Kept
@@ -24,25 +24,31 @@ from tilekit.passes.host_sizes import folded
 
 
 class Memory:
-    """The scratch arrays of a program, with those that its new launches need."""
+    """The scratch arrays and computed numbers of a program, with those that its new launches need."""
 
     def __init__(self, program: Program) -> None:
         self.scratch = dict(program.scratch)
+        self.computed = dict(program.computed)
         self._taken = program.params.keys()
         self._numbers: dict[Size, str] = {}
 
+    def _fresh(self, stem: str) -> str:
+        """A name that nothing else in the program has."""
+        known = {*self._taken, *self.scratch, *self.computed}
+        return next(name for number in range(len(known) + 1) if (name := f"{stem}{number}") not in known)
+
     def add(self, stem: str, type: ArrayType, shape: tuple[Size, ...]) -> tuple[str, Value]:
-        """A new array, and its name, which nothing else in the program has."""
-        known = {*self._taken, *self.scratch}
-        name = next(name for number in range(len(known) + 1) if (name := f"{stem}{number}") not in known)
+        """A new array, and its name."""
+        name = self._fresh(stem)
         self.scratch[name] = Scratch(Value(type, stem), shape)
         return name, self.scratch[name].value
 
     def number(self, size: Size) -> tuple[str, Value]:
-        """An array without elements whose first extent is a size, which is how a kernel learns it."""
+        """A size as a number that kernels take, and its name."""
         if size not in self._numbers:
-            self._numbers[size], _ = self.add("extent", ArrayType(uint8, 2), (size, 0))
-        return self._numbers[size], self.scratch[self._numbers[size]].value
+            name = self._numbers[size] = self._fresh("count")
+            self.computed[name] = Computed(Value(ScalarType(int32), name), size)
+        return self._numbers[size], self.computed[self._numbers[size]].value
 
 
 class Kernel:
@@ -61,10 +67,9 @@ class Kernel:
         """A size as an operand."""
         if isinstance(size, int):
             return Const(ScalarType(int32), size)
-        name, array = self.memory.number(size)
-        self.params[name] = array
-        with using(self.builder):
-            return OPERATORS["shape"](Array(array), 0).datum
+        name, value = self.memory.number(size)
+        self.params[name] = value
+        return value
 
     def done(self) -> Function:
         """The function, with the parameters that it uses."""
