@@ -13,6 +13,7 @@ from tests.compiled import Library
 from tilekit.ir.builtin import Builtin
 from tilekit.ir.core import Function, Op, Value, leaves
 from tilekit.ir.gradients import has_gradient
+from tilekit.ir.interpret import interpret
 from tilekit.ir.program import Program
 from tilekit.ir.types import ArrayType, float64
 from tilekit.passes.differentiate import differentiate
@@ -103,6 +104,13 @@ class Adjoint:
             gradients[fresh] = np.broadcast_to(seed, self.data[name].shape).astype(dtype)
         copied = {n: value.copy() if isinstance(value, np.ndarray) else value for n, value in self.data.items()}
         return copied | gradients
+
+    def interpreted(self) -> Arrays:
+        """The gradients by the reference rules."""
+        arguments = self.arguments()
+        for function in self.functions:
+            interpret(function, arguments)
+        return self.gradients(arguments)
 
     def gradients(self, arguments: Arrays) -> Arrays:
         return {name: value for name, value in arguments.items() if name not in self.data}

@@ -62,8 +62,8 @@ class TestArithmetic(Conformance):
         *two("sub", dtypes=SOME),
         *two("mul"),
         *two("div"),
-        *two("floordiv", smooth=False),
-        *two("mod", smooth=False),
+        *two("floordiv"),
+        *two("mod"),
         *(
             case
             for name, expected in COMPARISONS.items()

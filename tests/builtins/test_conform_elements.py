@@ -29,6 +29,18 @@ def writes(a: Any, i: Any, x: Any) -> None:
     row[i] = row[0]
 
 
+def stores(a: Any, i: Any, x: Any) -> None:
+    a[i, 0] = x * x
+    a[0][1] = x
+    a[i, 0] = x + 1.0
+
+
+def sums_up(a: Any, i: Any, x: Any) -> None:
+    a[i, 1] += x
+    a[2, i] -= x * x
+    tk.atomic_add(a, i, 1, x)
+
+
 def updates(a: Any, i: Any, x: Any) -> Any:
     a[i, 1] += x
     a[2, i] -= x
@@ -92,6 +104,10 @@ class TestArrayElements(Conformance):
     cases = [
         *(Case("element_load", d.short, indexed(d), call=reads) for d in DTYPES.values() if d.kind != "b"),
         Case("subarray", "rows", indexed("float32"), call=reads),
+        *(
+            Case(name, "gradient", {**indexed("float64"), "x": scalar("float64")}, call=call, outputs=("a",))
+            for name, call in (("element_store", stores), ("atomic_update", sums_up))
+        ),
         Case("array_until", "rows", indexed("float32"), call=ends),
         Case("array_extent", "shape", indexed("int64"), call=reads),
         *(
