@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilekit as tk
-from tests.on_gpu import GPUS
+from tests.on_gpu import GPUS, arguments, there
 from tilekit.errors import KernelNotImplementedError
 from tilekit.runtime.adjoint import launch_adjoint
 
@@ -31,8 +31,13 @@ def check(kernel: Any, device: str, blocks: int, outputs: dict[str, np.ndarray],
     found = {name: np.zeros_like(array) for name, array in inputs.items()}
     state = {name: np.zeros_like(array) for name, array in outputs.items()}
     gradients = {**found, **{name: seed.copy() for name, seed in seeds.items()}}
-    arguments = [*inputs.values(), *state.values()]
-    launch_adjoint(kernel, blocks, arguments, gradients, block_dim=LANES, device=device)
+    given = [*inputs.values(), *state.values(), *gradients.values()]
+    held = [there(array) for array in given] if device.startswith("cuda") else given
+    passed = arguments(held)
+    adjoints = dict(zip(gradients, passed[len(inputs) + len(state) :], strict=True))
+    launch_adjoint(kernel, blocks, passed[: -len(adjoints)], adjoints, block_dim=LANES, device=device)
+    if device.startswith("cuda"):
+        found = dict(zip(inputs, (array.numpy() for array in held[len(inputs) + len(state) :]), strict=False))
     for name, array in inputs.items():
         direction = rng.standard_normal(array.shape)
         ahead, behind = (loss({name: array + step * direction}) for step in (1e-6, -1e-6))
