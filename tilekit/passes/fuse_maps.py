@@ -102,7 +102,7 @@ class _Block:
     def _may_fuse(self, first: Op, second: Op, place: int) -> bool:
         lives = self.lives
         (tile,) = first.results
-        if any(user is not second for user in lives.users.get(tile, ())) or not _is_plain(first):
+        if any(user is not second for user in lives.users.get(tile, ())) or not _is_plain(first) or _is_paired(tile):
             return False
         if next(reversed(self.makers)) == place:
             return True
@@ -122,6 +122,11 @@ def _tiles(op: Op) -> Iterable[Value]:
 def _bytes(tile: Value) -> int:
     assert isinstance(tile.type, TileType)
     return tile.type.size * tile.type.dtype.itemsize
+
+
+def _is_paired(tile: Value) -> bool:
+    """Whether GPUs compute two neighbours at once, which assemblers see in maps of few steps only."""
+    return tile.type.dtype.is_float and tile.type.dtype.bits == 16
 
 
 def _is_plain(op: Op) -> bool:
