@@ -21,7 +21,7 @@ LEAST = -1e30
 
 
 def attention(dtype: Any, total: Any, rows: int, columns: int, depth: int) -> Any:
-    """``softmax(q k^T * scale) v`` with a running maximum and sum, ``rows`` queries a block, ``columns`` keys a step."""
+    """``softmax(q k^T * scale) v`` by running maxima and sums, ``rows`` queries a block, ``columns`` keys a step."""
 
     @tk.kernel
     def attention(
