@@ -184,6 +184,44 @@ def parts(size: Size) -> Iterator[Size]:
             yield from parts(inner)
 
 
+def is_natural(size: Size) -> bool:
+    """Whether a size is known to be no less than 0: extents of launches and arrays are."""
+    match size:
+        case int():
+            return size >= 0
+        case Dim() | Extent() | Trips() | PointBlocks():
+            return True
+        case Max(a, b):
+            return is_natural(a) or is_natural(b)
+        case Sum(a, b) | Product(a, b) | Min(a, b) | FloorDiv(a, b) | CeilDiv(a, b):
+            return is_natural(a) and is_natural(b)
+        case _:
+            return False
+
+
+def simplified(size: Size) -> Size:
+    """The same number in fewer words; an int, if nothing of a launch decides it.
+
+    Example:
+        >>> print(simplified(Trips(Difference(Max(FloorDiv(Extent("a", 1), 64), 0), 1), -1, -1)))
+        floor(a.shape[1] / 64)
+    """
+    if isinstance(size, int | Dim | Extent | Scalar | PointBlocks):
+        return size
+    given = [simplified(getattr(size, field.name)) for field in fields(size)]
+    found = type(size)(*given)
+    if all(isinstance(item, int) for item in given):
+        return evaluate(found, (), {})
+    match found:
+        case Sum(a, 0) | Sum(0, a) | Difference(a, 0) | Product(a, 1) | Product(1, a) | FloorDiv(a, 1) | CeilDiv(a, 1):
+            return a
+        case Max(a, 0) | Max(0, a) | Trips(0, a, 1) | Trips(Difference(a, 1), -1, -1) if is_natural(a):
+            return a
+        case Min(a, 0) | Min(0, a) if is_natural(a):
+            return 0
+    return found
+
+
 def evaluate(
     size: Size,
     dims: tuple[int, ...],

@@ -11,7 +11,7 @@ from tilekit.builtins.memory import tile_load
 from tilekit.ir.affine import affine_of
 from tilekit.ir.core import Function, Op, Value, leaves, walk
 from tilekit.ir.handles import Array
-from tilekit.ir.sizes import Product, Size
+from tilekit.ir.sizes import Product, Size, simplified
 from tilekit.ir.types import TileType
 from tilekit.passes.contributions import (
     Contribution,
@@ -23,7 +23,6 @@ from tilekit.passes.contributions import (
     is_loop,
 )
 from tilekit.passes.gather_nest import is_product, number_of, split, unrounded
-from tilekit.passes.host_sizes import folded
 from tilekit.passes.scope import datum_of
 
 
@@ -50,7 +49,7 @@ class Kept:
         size: Size = extent
         for axis in grid:
             size = Product(size, dims[axis])
-        return folded(size)
+        return simplified(size)
 
     def offset(self, at: Mapping[int, Any], dims: tuple[Size, ...], number: Callable[[Size], Any]) -> tuple[Any, ...]:
         """Where the tile of a block begins, from the block's coordinates."""

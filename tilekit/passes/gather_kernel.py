@@ -13,14 +13,13 @@ from tilekit.ir.context import Builder, using
 from tilekit.ir.core import Const, Function, Value, map_operand
 from tilekit.ir.handles import OPERATORS, Array, wrap
 from tilekit.ir.program import Computed, Launch, Program, Scratch
-from tilekit.ir.sizes import CeilDiv, Size
+from tilekit.ir.sizes import CeilDiv, Size, simplified
 from tilekit.ir.types import ArrayType, ScalarType, TileType, int32
 from tilekit.passes.contributions import Contribution, Counter, Grid, Source, entries
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.gather_conditions import Kept
 from tilekit.passes.gather_nest import Nest, like, number_of, widened, zeros
 from tilekit.passes.gather_widths import widths_of
-from tilekit.passes.host_sizes import folded
 
 
 class Memory:
@@ -157,7 +156,7 @@ def _grid(contribution: Contribution, dims: tuple[Size, ...], widths: Mapping[in
     """A block for each position of its tile."""
     along = zip(contribution.moving, _along(contribution, widths), strict=True)
     sizes = [(trips_of(index, dims), width) for index, width in along]
-    return tuple(folded(size if width == 1 else CeilDiv(size, width)) for size, width in sizes) or (1,)
+    return tuple(simplified(size if width == 1 else CeilDiv(size, width)) for size, width in sizes) or (1,)
 
 
 def keep(fn: Function, kept: Mapping[Any, Kept], dims: tuple[Size, ...], memory: Memory) -> Function:

@@ -10,7 +10,6 @@ from tilekit.ir.handles import OPERATORS
 from tilekit.ir.sizes import (
     CeilDiv,
     Difference,
-    Dim,
     Extent,
     FloorDiv,
     Max,
@@ -20,8 +19,7 @@ from tilekit.ir.sizes import (
     Size,
     Sum,
     Trips,
-    evaluate,
-    parts,
+    simplified,
 )
 from tilekit.ir.types import ArrayType, ScalarType
 
@@ -53,19 +51,12 @@ def size_of(operand: Any, defined: Mapping[Value, Op], names: Mapping[Value, str
     if any(item is None for item in given):
         return None
     made = make(*given)
-    return None if made is None else folded(made)
-
-
-def folded(size: Size) -> Size:
-    """A size; as a number, if nothing of a launch decides it."""
-    if any(isinstance(part, Extent | Scalar | Dim) for part in parts(size)):
-        return size
-    return evaluate(size, (), {})
+    return None if made is None else simplified(made)
 
 
 def trips(start: Size, stop: Size, step: int) -> Size:
     """How often a loop runs."""
-    return folded(Trips(start, stop, step))
+    return simplified(Trips(start, stop, step))
 
 
 def _is_integer(value: Value) -> bool:
