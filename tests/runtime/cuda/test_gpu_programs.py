@@ -19,6 +19,7 @@ from tilekit.runtime.array_view import ArrayView
 from tilekit.runtime.arrays import view_of
 from tilekit.runtime.cuda import devices
 from tilekit.runtime.cuda.buffers import Buffer
+from tilekit.runtime.cuda.host_copies import run_on_host
 from tilekit.runtime.warm import Like
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not GPUS, reason="needs a CUDA device")]
@@ -65,6 +66,14 @@ def test_runs_in_order_with_scratch_of_each_run() -> None:
         values, views = held.packed(chunk)
         assert kernel.run(values, grid, grid[0] * grid[1], views, None) == {}
         held.check(chunk)
+
+
+@pytest.mark.filterwarnings("ignore:.*copies the arrays:tilekit.errors.FallbackWarning")
+def test_the_interpreter_runs_with_copies() -> None:
+    held = Held()
+    values, views = held.packed(32)
+    run_on_host(made_for([], "interpret"), values, GRID, POINTS, views, None)
+    held.check(32)
 
 
 def test_a_failure_that_comes_later_names_its_launch() -> None:
