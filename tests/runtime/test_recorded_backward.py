@@ -9,8 +9,7 @@ import pytest
 
 import tilekit as tk
 from tilekit.errors import KernelTypeError
-from tilekit.passes.gather_gradients import gather_gradients
-from tilekit.runtime import adjoint, adjoint_launch
+from tilekit.runtime import adjoint_launch
 from tilekit.runtime.programs import ProgramKernel
 
 FACTOR = 2.0
@@ -49,15 +48,7 @@ class Case:
 
 
 @pytest.fixture(autouse=True)
-def gathered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The adjoint has a launch for each gradient."""
-    adjoint_of = adjoint.adjoint_of
-
-    def several(*args: Any) -> Any:
-        program, named = adjoint_of(*args)
-        return (gather_gradients(program, 2) if len(program.launches) == 1 else program), named
-
-    monkeypatch.setattr(adjoint, "adjoint_of", several)
+def _nothing_kept() -> None:
     product.cache.clear()
 
 

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilekit as tk
 from tests.emulator import gpu
 from tests.on_gpu import GPUS
+from tests.runtime.test_recorded_backward import product
 from tests.split_sum import TILE, check, grid_of, made_for, numbers, split_sum, values_of
 from tilekit.errors import KernelAssertionError
 from tilekit.ir.types import int32
@@ -146,6 +148,32 @@ def test_warm_launches_graphs_and_two_streams() -> None:
     for _ in range(3):
         graph.replay()
         check_all(16)
+
+
+@pytest.mark.skipif(gpu.emulated is not None, reason="needs PyTorch on a GPU")
+def test_recorded_backward_launches_and_graphs() -> None:
+    torch = pytest.importorskip("torch")
+    a, b = (torch.randint(-4, 5, shape, device="cuda").float() for shape in ((8, 12), (12, 8)))
+    found, seed, out = torch.zeros_like(a), torch.zeros(8, 8, device="cuda"), torch.zeros(8, 8, device="cuda")
+    command = tk.launch_tiled(
+        product, dim=(2, 2), inputs=[a, b, 3, 1.0], outputs=[out], adj_inputs=[found, None, None, None],
+        adj_outputs=[seed], adjoint=True, record_cmd=True,
+    )  # fmt: skip
+
+    def check_of(run: Any) -> None:
+        seed.fill_(1)
+        found.zero_()
+        run()
+        assert torch.equal(found, 2 * torch.ones_like(seed) @ b.T)
+        assert not seed.any()
+
+    for _ in range(4):
+        check_of(command.launch)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        command.launch()
+    for _ in range(3):
+        check_of(graph.replay)
 
 
 def test_launches_like_an_earlier_one() -> None:
