@@ -8,8 +8,8 @@ from typing import Any
 
 from tilekit.errors import KernelValueError
 from tilekit.ir.program import Program
-from tilekit.ir.sizes import Size, evaluate
-from tilekit.ir.types import ArrayType, ScalarType
+from tilekit.ir.sizes import Difference, Product, Size, Sum, evaluate, parts
+from tilekit.ir.types import ArrayType, ScalarType, int32
 from tilekit.runtime.grids import MAX_EXTENT
 from tilekit.runtime.scratch import Chunk, Place, chunks_of
 
@@ -94,6 +94,10 @@ class _Known:
 
     def _evaluate(self, text: str, size: Size) -> int:
         try:
+            for part in parts(size):
+                number = evaluate(part, self.grid, self.shapes, self.scalars)
+                if isinstance(part, Sum | Difference | Product) and not int32.holds(number):
+                    raise KernelValueError(f"{part} is {number} in this launch, which is no int32")
             return evaluate(size, self.grid, self.shapes, self.scalars)
         except KernelValueError as error:
             raise self._error(text, error.message) from None
