@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
 from tests.compiled import Library
+from tests.passes.finite_differences import compare_with_differences
 from tilekit.ir.builtin import Builtin
 from tilekit.ir.core import Function, Op, Value, leaves
 from tilekit.ir.gradients import has_gradient
@@ -77,7 +78,7 @@ def _is_float(item: Any) -> bool:
     return isinstance(item, Value) and has_gradient(item.type) and not _is_array(item)
 
 
-@dataclass
+@dataclass(eq=False)
 class Adjoint:
     """The adjoint of a function, with the data that it is run on and the gradients of what the function writes."""
 
@@ -88,6 +89,16 @@ class Adjoint:
     @cached_property
     def program(self) -> Program:
         return differentiate(self.function)
+
+    @property
+    def key(self) -> Any:
+        """What tells adjoints with other results apart."""
+        return str(self.function), *((name, np.asarray(value).tobytes()) for name, value in self.data.items())
+
+    @cache  # noqa: B019
+    def compared(self) -> None:
+        """Compare it with finite differences, once."""
+        compare_with_differences(self.function, self.data, tuple(self.seeds), program=self.program)
 
     @property
     def functions(self) -> list[Function]:
@@ -105,6 +116,7 @@ class Adjoint:
         copied = {n: value.copy() if isinstance(value, np.ndarray) else value for n, value in self.data.items()}
         return copied | gradients
 
+    @cached_property
     def interpreted(self) -> Arrays:
         """The gradients by the reference rules."""
         arguments = self.arguments()
