@@ -118,3 +118,18 @@ def test_blocks_of_a_launch_have_lanes_although_nothing_asks_for_them() -> None:
         launch_adjoint(scaled, LANES, given, gradients, block_dim=LANES, tiled=False, device=device)
         assert found[0] == 3.0
         found[0], gradients["out"][:] = 0.0, 1.0
+
+
+@tk.kernel
+def counted(a: tk.array1d[tk.float64], total: tk.array1d[tk.float64], lanes: tk.array1d[int]):
+    lanes[0] = tk.block_dim()
+    tk.atomic_add(total, 0, a[0] * a[0])
+
+
+def test_each_lane_counts_where_nothing_else_in_the_adjoint_asks_for_lanes() -> None:
+    for device in ("interpret", "cpu"):
+        found, given = np.zeros(1), [np.full(1, 3.0), np.zeros(1), np.zeros(1, np.int32)]
+        tk.launch_tiled(counted, 1, given[:1], given[1:], block_dim=LANES, device=device)
+        assert given[1][0] == LANES * 9.0
+        launch_adjoint(counted, 1, given, {"a": found, "total": np.ones(1)}, block_dim=LANES, device=device)
+        assert found[0] == LANES * 6.0

@@ -15,7 +15,7 @@ from tilekit.ir.handles import OPERATORS, Array, wrap
 from tilekit.ir.types import ArrayType, ScalarType, TileType
 from tilekit.passes.activity import varied_values
 from tilekit.passes.element_gradients import reverse_elements
-from tilekit.passes.lane_gradients import first
+from tilekit.passes.lane_gradients import each, first
 from tilekit.passes.reverse_loops import LoopReversal, count_iterations, results_of
 from tilekit.passes.scope import Scope, datum_of, zero_of
 
@@ -124,6 +124,10 @@ class Adjoint:
     def once(self, grad: Any, place: str, value: str) -> Any:
         """The gradient of a number that each lane writes at a place of a tile that they share."""
         return self.reversal.lanes.once(self.op, grad, self.op.operands[place], self.op.operands[value])
+
+    def each(self, grad: Any) -> Any:
+        """The gradient of a number that each lane adds to an element."""
+        return each(grad) if self.reversal.lanes.own else grad
 
     def add_element(self, name: str, grad: Any, add: Callable[[Any, Any, Any, Any], Any]) -> Any:
         """The gradient of a tile of which each lane reads the only element, or the element that a view of it is.

@@ -57,6 +57,11 @@ class LaneGradients:
         return first(grad)
 
 
+def each(grad: Any) -> Any:
+    """A gradient that every lane has. It says so: else a function that is left without lanes would count it once."""
+    return OPERATORS["where"](OPERATORS["lane"]() >= 0, grad, 0.0)
+
+
 def first(grad: Any) -> Any:
     """A gradient in the first lane, zero in the others."""
     return OPERATORS["where"](OPERATORS["lane"]() == 0, grad, 0.0)
