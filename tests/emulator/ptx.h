@@ -77,5 +77,12 @@ TK_FN void multiply_add(f32* sum, const u32* a, const u32* b, bf16 item) { multi
 TK_FN void multiply_add(f32* sum, const u32* a, const u32* b, f32 item) { multiply_add_in_warp<1>(sum, a, b, item); }
 TK_FN void multiply_add(f64* sum, const f64* a, const f64* b, f64 item) { multiply_add_in_warp<1>(sum, a, b, item); }
 
+template <class T> TK_FN void add_words(T* to, const u32 (&v)[4])
+{
+    T x[16 / sizeof(T)];
+    memcpy(x, v, 16);
+    for (int i = 0; i < (int)(16 / sizeof(T)); ++i) to[i] = cast<T>(cast<f32>(to[i]) + cast<f32>(x[i]));
+}
+
 }  // namespace tk
 #endif

@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 
 from tilekit.builtins.memory import GROUP, emitted_offset, full_offset, windows
+from tilekit.codegen.layout import Fragment
 from tilekit.errors import KernelTypeError, KernelValueError, counted
 from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.handles import Array, Tile
 from tilekit.ir.interpret import conform_elements, from_memory, to_memory
 from tilekit.ir.operands import Index
-from tilekit.ir.types import ArrayType, TileType
+from tilekit.ir.types import ArrayType, TileType, as_dtype, bfloat16
 
 
-@builtin(group=GROUP, atomics=("a",), adds="t", cooperative=True, by_element=True)
+@builtin(group=GROUP, atomics=("a",), adds="t", unused="tile_add_to", cooperative=True, by_element=True)
 def tile_atomic_add(
     a: Array,
     t: Tile,
@@ -93,3 +94,38 @@ def _adjoint(cx: Any, value: Any) -> dict[str, Any]:
         raise cx.refuse("what it returns depends on the order in which blocks run")
     a, offset = cx.array("a"), value("offset")
     return {"t": lambda: cx.widen(REGISTRY["tile_load"](a, cx.zeros("t").shape, offset))}
+
+
+@builtin(atomics=("a",), adds="t", cooperative=True, by_element=True)
+def tile_add_to(a: Array, t: Tile, offset: Index, bounds_check: bool = True) -> None:
+    """``tile_atomic_add`` whose old elements nothing needs: neighbours are added together where the GPU can."""
+
+
+@tile_add_to.result
+def _add_result(a: ArrayType, t: TileType, offset: tuple[Any, ...]) -> None:
+    _result(a, t, offset)
+
+
+@tile_add_to.reference
+def _add_reference(a: Any, t: Any, offset: tuple[Any, ...]) -> None:
+    bits = a.dtype.itemsize == 2 and t.dtype == np.float32
+    _reference(a, t, offset, (TileType(bfloat16 if bits else as_dtype(t.dtype), t.shape),))
+
+
+@tile_add_to.emit
+def _add_emit(cx: Any, a: str, t: Any, offset: tuple[str, ...], types: Any) -> None:
+    dims, held = ", ".join(map(str, t.shape)), t.layout
+    with cx.braces():
+        cx.line(f"const tk::i64 at[] = {{{', '.join(emitted_offset(offset, types['offset'], len(t.shape)))}}};")
+        if isinstance(held, Fragment):
+            packed = str(cx.packed_axis("a", "offset") == 1).lower()
+            cx.line(f"tk::add_fragment<{held.cpp}, {packed}>(team.rank(), {t.pointer}, {a}, at);")
+        elif held is not None:
+            given = f"{t.element}, {held.threads}, {held.vector}, {dims}"
+            cx.line(f"tk::add_registers<{given}>(team.rank(), {t.pointer}, {a}, at);")
+        else:
+            cx.line(f"const tk::i64 steps[] = {{{', '.join(map(str, t.strides))}}};")
+            cx.line(f"tk::tile_atomic_add<{t.element}, {dims}>(team, {t.pointer}, steps, {a}, at);")
+
+
+tile_add_to.has_no_adjoint("it replaces tile_atomic_add after gradients are taken")

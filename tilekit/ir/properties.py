@@ -64,6 +64,8 @@ class Properties:
     """The operands a, b, accumulator of a matrix product."""
     for_factors: str | None = None
     """The builtin that does the same where only matrix products read the result, as their factors."""
+    unused: str | None = None
+    """The builtin that does the same where nothing needs the result."""
     linear_in: tuple[str, ...] = ()
     """Operands in which the result is linear."""
     puns: bool = False

@@ -146,6 +146,18 @@ TK_FN void multiply_add(f64* sum, const f64* a, const f64* b, f64)
 #endif
 }
 
+// Adds to 16 bytes of an array, each element atomically: from sm_90 on.
+#define TK_ADD_WORDS(T, form) \
+    TK_FN void add_words(T* to, const u32 (&v)[4]) \
+    { \
+        asm volatile("red.global.add." form " [%0], {%1, %2, %3, %4};" \
+                     ::"l"(to), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]) : "memory"); \
+    }
+TK_ADD_WORDS(f32, "v4.f32")
+TK_ADD_WORDS(f16, "noftz.v4.f16x2")
+TK_ADD_WORDS(bf16, "noftz.v4.bf16x2")
+#undef TK_ADD_WORDS
+
 }  // namespace tk
 #endif
 #endif

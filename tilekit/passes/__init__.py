@@ -13,6 +13,7 @@ from tilekit.passes.assign_storage import assign_storage
 from tilekit.passes.check_initialized import check_initialized
 from tilekit.passes.choose_gemm import serve_products
 from tilekit.passes.compose_views import compose_views
+from tilekit.passes.drop_old_values import drop_old_values
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.expand import expand
 from tilekit.passes.form_lanes import form_lanes
@@ -25,7 +26,7 @@ from tilekit.passes.simplify import simplify
 from tilekit.passes.uniformity import check_lanes, runs_lanes
 
 Observer = Callable[[str, Function], None]
-PASSES: tuple[Callable[[Function], Function], ...] = (eliminate_dead_code, simplify)
+PASSES: tuple[Callable[[Function], Function], ...] = (eliminate_dead_code, simplify, drop_old_values)
 CPU_PASSES: tuple[Callable[[Function], Function], ...] = (read_factors_in_place,)
 
 

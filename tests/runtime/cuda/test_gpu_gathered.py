@@ -85,3 +85,24 @@ def test_overlapping_tiles_are_added_atomically(dtype: Any) -> None:
         exact[4 * i + 1 : 4 * i + 9, 32 * j + 3 : 32 * j + 67] += tile
     np.testing.assert_array_equal(found["a"], exact[:21, :150])
     assert isinstance(there(a), Bfloat16) == (dtype is tk.bfloat16)
+
+
+def test_products_that_overlap_are_added_atomically() -> None:
+    """As threads hold them: four neighbours of a row at a time, which lanes exchange first."""
+
+    @tk.kernel
+    def convolution(a: tk.array2d[float], w: tk.array2d[float], out: tk.array2d[float], n: int):
+        i, j = tk.tid()
+        acc = tk.tile_zeros(shape=(32, 32), dtype=tk.float32)
+        for k in range(n):
+            x = tk.tile_load(a, shape=(32, 16), offset=(i * 32, k * 4 + j))
+            tk.tile_matmul(x, tk.tile_load(w, shape=(16, 32), offset=(k * 16, 0)), acc, precision="tf32")
+        tk.tile_store(out, acc, offset=(i * 32, j * 32))
+
+    a, w = RNG.integers(-3, 4, (50, 27)).astype(np.float32), RNG.integers(-3, 4, (48, 32)).astype(np.float32)
+    seed = RNG.integers(-3, 4, (50, 64)).astype(np.float32)
+    found = backward(convolution, (2, 2), [a, w, np.zeros_like(seed), 3], {"a": np.zeros_like(a), "out": seed})
+    exact = np.zeros((50, 64))
+    for j, k in np.ndindex(2, 3):
+        exact[:, 4 * k + j : 4 * k + j + 16] += seed[:, 32 * j : 32 * j + 32] @ w[16 * k : 16 * k + 16].T
+    np.testing.assert_array_equal(found["a"], exact[:, :27])
