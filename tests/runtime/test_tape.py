@@ -24,7 +24,7 @@ from tests.runtime.tapes import (
     squares,
     total,
 )
-from tilekit.errors import KernelTypeError, KernelValueError, TilekitError
+from tilekit.errors import KernelNotImplementedError, KernelTypeError, KernelValueError, TilekitError
 from tilekit.runtime.gradients import watch
 
 
@@ -119,6 +119,25 @@ def test_gradients_that_are_retained(make: Make) -> None:
 
 
 # Functions, scopes, drawings.
+
+
+def test_parts_of_an_array_that_is_retained() -> None:
+    x, y, loss = of_numpy(X), of_numpy([0.0] * 8), of_numpy([0.0])
+    with tk.Tape() as tape:
+        go(squares, x, y[4:])
+        go(total, y[4:], loss)
+    tape.retain_grad(y)
+    tape.backward(loss)
+    assert numbers(tape.gradients[y]) == [*ZEROS, *ONES]
+    with tape:
+        go(squares, x, y[2:6])
+        go(squares, x, y[4:])
+    with pytest.raises(KernelNotImplementedError) as caught:
+        tape.backward(grads=[(y, of_numpy([1.0] * 8))])
+    assert caught.value.message == (
+        "retain_grad of an array whose parts launches wrote one over the other, as kernel 'squares' did here; pass "
+        "them arrays of their own"
+    )
 
 
 def test_a_function_goes_backward_in_its_turn() -> None:

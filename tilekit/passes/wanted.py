@@ -35,6 +35,18 @@ def read_parameters(fn: Function) -> frozenset[str]:
     )
 
 
+def replaced_parameters(fn: Function) -> frozenset[str]:
+    """The names of the arrays that a function stores to, and whose contents it neither reads nor updates."""
+    found = set()
+    for name, value in fn.params.items():
+        if isinstance(value.type, ArrayType):
+            parts = derived_arrays(fn.body, [value])
+            touched = [op for op in walk(fn.body) if not parts.isdisjoint((*written_arrays(op), *_read_arrays(op)))]
+            if touched and all(op.builtin.writes and not op.builtin.atomics for op in touched):
+                found.add(name)
+    return frozenset(found) - read_parameters(fn)
+
+
 def derived_arrays(body: Block, arrays: Iterable[Value]) -> set[Value]:
     """The arrays and the parts of them that a body makes."""
     found = set(arrays)

@@ -85,6 +85,8 @@ class AdjointForm:
     """The arrays whose contents it reads."""
     written: frozenset[str]
     """The arrays that the kernel itself writes."""
+    replaced: frozenset[str]
+    """Of those, the ones whose old contents it does not use."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +251,7 @@ def _make(wanted: tuple[str, ...]) -> Any:
 
     def make(kernel: Kernel, types: Any, form: LaunchForm, device: str, classes: Any) -> tuple[AdjointForm, Function]:
         from tilekit.passes.activity import written_parameters
-        from tilekit.passes.wanted import read_parameters
+        from tilekit.passes.wanted import read_parameters, replaced_parameters
         from tilekit.runtime.specialise import program_for
 
         function = kernel.trace(types, form)
@@ -257,7 +259,8 @@ def _make(wanted: tuple[str, ...]) -> Any:
         reads = frozenset().union(*(read_parameters(item.function) for item in program.launches))
         dtypes = {name: program.params[other].type.dtype for name, other in named.items()}
         compiled = program_for(program, form, device, classes, kernel.options)
-        return AdjointForm(compiled, dtypes, reads, written_parameters(function)), function
+        written, replaced = written_parameters(function), replaced_parameters(function)
+        return AdjointForm(compiled, dtypes, reads, written, replaced), function
 
     return make
 

@@ -158,12 +158,22 @@ class GradientStore:
         else:
             fill(target, given)
 
-    def keep(self, view: ArrayView) -> None:
-        """Save the gradient of an array that retains it, where a launch is about to take it for the first time."""
-        retained = any(_same(view, other) for other in self.retained) or _retains(view.owner)
+    def keep(self, view: ArrayView, record: LaunchRecord) -> None:
+        """Save the gradient of an array that retains it, where a launch is about to take it for the first time.
+
+        Raises:
+            KernelNotImplementedError: a part of it has been saved already.
+        """
+        retained = any(overlaps(view, other) for other in self.retained) or _retains(view.owner)
         target = self.gradient(view, make=False) if retained else None
         if target is None or any(_same(target, other) for other, _ in self._kept):
             return
+        if any(overlaps(target, other) for other, _ in self._kept):
+            raise KernelNotImplementedError(
+                "retain_grad of an array whose parts launches wrote one over the other, as kernel "
+                f"{record.kernel.key!r} did here; pass them arrays of their own",
+                record.place,
+            )
         self._kept.append((target, _copy(target)))
 
     def consume(self, view: ArrayView, record: LaunchRecord) -> None:
@@ -214,7 +224,7 @@ class GradientStore:
         if storage.delta is None:
             return None
         for other, record in () if self._running else self.consumed:
-            if overlaps(view, other) and not any(_same(other, kept) for kept in self.retained):
+            if _inside(view, other) and not any(overlaps(other, kept) for kept in self.retained):
                 raise KernelValueError(
                     f"the gradient of this array has gone on through kernel {record.kernel.key!r}, which wrote it; "
                     "call tape.retain_grad(array) before backward",
@@ -227,6 +237,11 @@ def _copy(view: ArrayView) -> ArrayView:
     found = dense(view, view.dtype)
     assign(found, view)
     return found
+
+
+def _inside(view: ArrayView, other: ArrayView) -> bool:
+    (low, high), (first, last) = byte_range(view), byte_range(other)
+    return first <= low and high <= last and overlaps(view, other)
 
 
 def _same(one: ArrayView, other: ArrayView) -> bool:

@@ -273,7 +273,7 @@ def launch(
         adj_inputs, adj_outputs: With ``adjoint``, the gradient of each of ``inputs`` and ``outputs``: an array like it,
             or None, which stands for the ``grad`` of an array of Warp's, and elsewhere for no gradient. A list may be
             left out.
-        record_tape: Whether an active ``tk.Tape()`` records the launch, whose backward is then an error.
+        record_tape: Whether an active ``tk.Tape()`` records the launch.
         device: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, ``"interpret"``, or a device of Warp, PyTorch or CuPy; by default
             where the arrays are.
         stream: A stream of Warp, PyTorch or CuPy, or its handle; by default PyTorch's current one where an array is
@@ -291,7 +291,8 @@ def launch(
 
     Raises:
         KernelTypeError, KernelValueError: arguments that do not fit the kernel.
-        KernelNotImplementedError: a PyTorch tensor requires grad, grad mode is on, and no tape is active.
+        KernelNotImplementedError: a PyTorch tensor requires grad, grad mode is on, and no ``tk.Tape()`` is active; with
+            ``adjoint``, the gradient cannot be computed rightly, and the error names the op and its line.
         DeviceError: there is no such GPU, or it reports a failure.
         TilekitError: the kernel is wrong, or one of its checks failed. On a GPU, a check that failed is reported by the
             next launch or by ``tk.synchronize()``, except with the option ``checked``.
@@ -340,7 +341,7 @@ def launch_tiled(
         adj_inputs, adj_outputs: With ``adjoint``, the gradient of each of ``inputs`` and ``outputs``: an array like it,
             or None, which stands for the ``grad`` of an array of Warp's, and elsewhere for no gradient. A list may be
             left out.
-        record_tape: Whether an active ``tk.Tape()`` records the launch, whose backward is then an error.
+        record_tape: Whether an active ``tk.Tape()`` records the launch.
         device: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, ``"interpret"``, or a device of Warp, PyTorch or CuPy; by default
             where the arrays are.
         stream: A stream of Warp, PyTorch or CuPy, or its handle; by default PyTorch's current one where an array is
@@ -358,7 +359,8 @@ def launch_tiled(
 
     Raises:
         KernelTypeError, KernelValueError: arguments that do not fit the kernel.
-        KernelNotImplementedError: a PyTorch tensor requires grad, grad mode is on, and no tape is active.
+        KernelNotImplementedError: a PyTorch tensor requires grad, grad mode is on, and no ``tk.Tape()`` is active; with
+            ``adjoint``, the gradient cannot be computed rightly, and the error names the op and its line.
         DeviceError: there is no such GPU, or it reports a failure.
         TilekitError: the kernel is wrong, or one of its checks failed. On a GPU, a check that failed is reported by the
             next launch or by ``tk.synchronize()``, except with the option ``checked``.

@@ -97,9 +97,9 @@ class LaunchRecord:
             if name in launch.form.reads:
                 self.guards[name].check(self, name)
         for name in coming:
-            store.keep(floats[name])
+            store.keep(floats[name], self)
         launch.run(None)
-        for name in coming:
+        for name in launch.form.replaced & coming.keys():
             store.consume(floats[name], self)
 
 
