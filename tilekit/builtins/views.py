@@ -259,9 +259,10 @@ element_write.emit(_fill_emit)
 
 @element_write.adjoint
 def _write_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, Any]:
+    number = element(view_of(grad, value("offset"), map))  # read before it is zeroed, where lanes do that in place
     return {
         "base": lambda: element_write(grad, 0.0, value("offset"), map),
-        "value": lambda: cx.once(element(view_of(grad, value("offset"), map)), "offset", "value"),
+        "value": lambda: cx.once(number, "offset", "value"),
     }
 
 

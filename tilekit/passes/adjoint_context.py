@@ -12,12 +12,14 @@ from tilekit.ir.context import Builder, building, using
 from tilekit.ir.core import Block, Op, Value, type_of
 from tilekit.ir.gradients import NoGradient, gradient_type, has_gradient
 from tilekit.ir.handles import OPERATORS, Array, wrap
+from tilekit.ir.regions import carried_yields
 from tilekit.ir.types import ArrayType, ScalarType, TileType
-from tilekit.passes.activity import varied_values
+from tilekit.passes.activity import reached_values, varied_values
 from tilekit.passes.element_gradients import reverse_elements
 from tilekit.passes.lane_gradients import each, first
 from tilekit.passes.reverse_loops import LoopReversal, count_iterations, results_of
 from tilekit.passes.scope import Scope, datum_of, zero_of
+from tilekit.passes.uniformity import updated_base
 
 if TYPE_CHECKING:
     from tilekit.passes.differentiate import Reversal
@@ -115,7 +117,7 @@ class Adjoint:
 
     def _add(self, operand: Value, name: str, given: Any) -> None:
         own = self.op.builtin
-        if self.reversal.lanes.own and isinstance(operand.type, ScalarType) and own.cooperative:
+        if self.scope.forward.lanes.own and isinstance(operand.type, ScalarType) and own.cooperative:
             given = given if name in own.per_lane else first(given)
         self.scope.add(operand, given)
 
@@ -123,7 +125,7 @@ class Adjoint:
 
     def once(self, grad: Any, place: str, value: str) -> Any:
         """The gradient of a number that each lane writes at a place of a tile that they share."""
-        return self.reversal.lanes.once(self.op, grad, self.op.operands[place], self.op.operands[value])
+        return self.scope.forward.lanes.once(self.op, grad, self.op.operands[place], self.op.operands[value])
 
     def each(self, grad: Any) -> Any:
         """The gradient of a number that each lane adds to an element."""
@@ -134,15 +136,21 @@ class Adjoint:
 
         ``add`` adds a number to an element of a tile, given the number, the offset and the map of a view.
         """
-        tile = self.op.operands[name]
-        place = self.scope.defined.get(tile)  # type: ignore[arg-type]
-        if place is None or not place.builtin.view or "map" not in place.attrs:
-            return add(self.zeros(name), grad, None, None)
-        base, offset = next(place.inputs()), self._handle(place.operands["offset"])
-        if self.wants(base):
-            held = self.scope.take(base)
-            held = zeros_like(base) if held is None else held
-            self.scope.add(base, add(held, grad, offset, place.attrs["map"]))
+        value, offset, map = self.op.operands[name], None, None
+        assert isinstance(value, Value)
+        if not self.wants(value):
+            return 0
+        while (maker := self.scope.definition(value)[1]) is not None and maker.builtin.view and "map" in maker.attrs:
+            whole = maker.attrs["map"]
+            composed = whole if map is None else map.after(whole)
+            if composed is None:
+                break
+            value, map = next(maker.inputs()), composed
+            more = self._handle(maker.operands["offset"])
+            offset = more if offset is None else offset if more is None else offset + more
+        held = self.scope.take(value)
+        held = zeros_like(value) if held is None else held
+        self.scope.add(value, add(held, grad, offset, map))
         return 0
 
     def sum(self, tile: Any) -> Any:
@@ -179,9 +187,11 @@ class Adjoint:
     def reverse_branches(self, record: Callable[[Any], Any]) -> None:
         """Reverse each block of a branch; ``record`` makes the op of the reversed blocks."""
         sides: list[tuple[Builder, Scope]] = []
+        in_place = self._in_place()
         for block in self.op.blocks:
             with building() as builder:
-                inner = Scope(self.scope, block, builder, {})
+                inner = self.scope.inside(self.op, block, builder)
+                inner.grads.update(in_place)
                 inner.seed(block.results, self.grads, self.reversal.varied)
                 self.reversal.block(inner)
             sides.append((builder, inner))
@@ -194,6 +204,24 @@ class Adjoint:
         if outer or any(block.ops for block in blocks):
             for value, result in zip(outer, results_of(record(tuple(blocks))), strict=True):
                 self.scope.add(value, result)
+
+    def _in_place(self) -> dict[Value, Any]:
+        """The gradients of tiles that the blocks of a branch add to in place: lanes apart cannot make new tiles."""
+        if self.scope.forward.lanes.count is None:
+            return {}
+        given = [i for i, grad in enumerate(self.grads) if grad is not None]
+        passed = {updated_base(self.op, i) for i in given}
+        found: dict[Value, Any] = {}
+        for block in self.op.blocks:
+            yielded = carried_yields(self.op, block)
+            reached = reached_values(block, (yielded[i] for i in given), self.reversal.varied)
+            for value in block.free:
+                if value in reached and isinstance(value.type, TileType) and value not in passed:
+                    found[value] = None
+        for value in found:
+            held = self.scope.take(value)
+            found[value] = zeros_like(value) if held is None else held
+        return found
 
     def reverse_loop(
         self,

@@ -7,7 +7,8 @@ iterations and ``s`` slots the body is run again ``r`` times for each, where ``r
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from tilekit.builtins.control import while_loop
 from tilekit.builtins.grid import block_number
@@ -19,46 +20,69 @@ from tilekit.ir.program import Scratch
 from tilekit.ir.sizes import Size
 from tilekit.ir.types import ArrayType, ScalarType, TileType, Type, int32, int64
 from tilekit.ir.views import ViewMap
-from tilekit.passes.scope import constant, datum_of
+from tilekit.passes.scope import constant, datum_of, handle
 
 INT = ScalarType(int64)
 SLOT = ScalarType(int32)
 NEVER = -1
+How = Literal["tile", "block", "shared", "lane"]
+"""A tile; a number of a block without lanes; one that the lanes share and keep together; one of each lane."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The scratch array for one carried value: for each block of the launch and each slot."""
+
+    array: Value
+    type: Type
+    how: How
+
+    def save(self, slot: Any, value: Any) -> None:
+        """Keep the value in a slot."""
+        if self.how in ("block", "lane"):
+            REGISTRY["element_store"](Array(self.array), self._index(slot), value, self.array.hint)
+            return
+        part = self._part(slot)
+        if isinstance(self.type, ScalarType):
+            value = OPERATORS["full"]((1,), value, self.type.dtype)
+        elif part.ndim != len(value.shape):
+            value = OPERATORS["view"](value, None, ViewMap.identity((value.size,)))
+        REGISTRY["tile_store"](part, value, (0,) * part.ndim)
+
+    def load(self, slot: Any) -> Any:
+        """The value in a slot."""
+        if self.how in ("block", "lane"):
+            return REGISTRY["element_load"](Array(self.array), self._index(slot), self.array.hint)
+        part = self._part(slot)
+        if isinstance(self.type, ScalarType):
+            return REGISTRY["tile_load"](part, (1,), (0,))[0]
+        assert isinstance(self.type, TileType)
+        flat = part.ndim != len(self.type.shape)
+        tile = REGISTRY["tile_load"](part, (self.type.size,) if flat else self.type.shape, (0,) * part.ndim)
+        return OPERATORS["view"](tile, None, ViewMap.identity(self.type.shape)) if flat else tile
+
+    def _index(self, slot: Any) -> tuple[Any, ...]:
+        return (block_number(), slot, *((REGISTRY["lane_index"](),) if self.how == "lane" else ()))
+
+    def _part(self, slot: Any) -> Any:
+        return REGISTRY["subarray"](Array(self.array), (block_number(), slot), self.array.hint)
 
 
 class Kept:
-    """The scratch arrays of one loop: for each block of the launch and each slot, an iteration and what is carried."""
+    """What is kept of one loop: an iteration, and what is carried into it."""
 
-    def __init__(self, arrays: list[Value], types: list[Type], slots: int) -> None:
-        self.arrays = arrays
-        self.types = types
+    def __init__(self, places: list[Place], slots: int) -> None:
+        self.places = places
         self.slots = slots
 
     def save(self, slot: Any, data: tuple[Any, ...]) -> None:
         """Keep a state in a slot."""
-        for array, type, datum in zip(self.arrays, self.types, data, strict=True):
-            if isinstance(type, TileType):
-                part = REGISTRY["subarray"](Array(array), (block_number(), slot), array.hint)
-                tile = wrap(datum)
-                if part.ndim != len(type.shape):
-                    tile = OPERATORS["view"](tile, None, ViewMap.identity((type.size,)))
-                REGISTRY["tile_store"](part, tile, (0,) * part.ndim)
-            else:
-                value = wrap(datum)
-                REGISTRY["element_store"](Array(array), (block_number(), slot), value, array.hint)
+        for place, datum in zip(self.places, data, strict=True):
+            place.save(slot, handle(datum))
 
     def load(self, slot: Any) -> tuple[Any, ...]:
         """The state in a slot."""
-        found = []
-        for array, type in zip(self.arrays, self.types, strict=True):
-            if isinstance(type, TileType):
-                part = REGISTRY["subarray"](Array(array), (block_number(), slot), array.hint)
-                flat = part.ndim != len(type.shape)
-                tile = REGISTRY["tile_load"](part, (type.size,) if flat else type.shape, (0,) * part.ndim)
-                found.append(OPERATORS["view"](tile, None, ViewMap.identity(type.shape)) if flat else tile)
-            else:
-                found.append(REGISTRY["element_load"](Array(array), (block_number(), slot), array.hint))
-        return tuple(map(datum_of, found))
+        return tuple(datum_of(place.load(slot)) for place in self.places)
 
     def after(self, at: Any, goal: Any, slot: Any, fits: bool) -> Any:
         """The iteration to keep next on the way from ``at``, kept in ``slot``, to ``goal``."""
@@ -83,14 +107,10 @@ class Kept:
         return REGISTRY["where"](left > 1, at + step, constant(NEVER, INT))
 
 
-def shape_of(type: Type, blocks: Size, slots: Size) -> tuple[Size, ...]:
-    """The shape of the scratch array for one carried value: arrays have at most four dimensions."""
-    if not isinstance(type, TileType):
-        return (blocks, slots)
-    return (blocks, slots, *(type.shape if len(type.shape) in (1, 2) else (type.size,)))
-
-
-def scratch_for(name: str, type: Type, blocks: Size, slots: Size) -> Scratch:
-    """The scratch array for one carried value."""
-    shape = shape_of(type, blocks, slots)
+def scratch_for(name: str, type: Type, how: How, blocks: Size, slots: int, lanes: int) -> Scratch:
+    """The scratch array for one carried value; arrays have at most four dimensions."""
+    shape: tuple[Size, ...] = {"block": (), "lane": (lanes,), "shared": (1,), "tile": ()}[how]
+    if isinstance(type, TileType):
+        shape = type.shape if len(type.shape) in (1, 2) else (type.size,)
+    shape = (blocks, slots, *shape)
     return Scratch(Value(ArrayType(type.dtype, len(shape)), name), shape)

@@ -8,6 +8,7 @@ stores nothing; another keeps what it carries at some iterations in scratch memo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tilekit.builtins.grid import dimensions
 from tilekit.config import config
@@ -22,13 +23,13 @@ from tilekit.passes.activity import read_parameters, varied_values, writes_gradi
 from tilekit.passes.adjoint_context import Adjoint
 from tilekit.passes.array_uses import refuse_mixed_arrays
 from tilekit.passes.canonicalize import canonicalize
-from tilekit.passes.checkpoints import scratch_for
+from tilekit.passes.checkpoints import How, Place, scratch_for
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.expand import expand
-from tilekit.passes.lane_gradients import LaneGradients
+from tilekit.passes.lane_gradients import LaneGradients, check_gradient_lanes
 from tilekit.passes.lost import lost_values
 from tilekit.passes.scope import Forward, Scope
-from tilekit.passes.uniformity import runs_lanes
+from tilekit.passes.uniformity import WITH_LANES, runs_lanes
 
 PREFIX = "adj_"
 
@@ -47,19 +48,22 @@ def differentiate(fn: Function, form: LaunchForm | None = None) -> Program:
     Raises:
         KernelNotImplementedError: the gradient cannot be computed rightly; the error names the op and its line.
     """
-    fn, form = eliminate_dead_code(expand(canonicalize(fn))), form or LaunchForm()
+    form = form or LaunchForm()
+    lanes = runs_lanes(fn, form.tiled)
+    fn = eliminate_dead_code(expand(canonicalize(fn)))
+    fn = replace(fn, options={**fn.options, WITH_LANES: True}) if lanes else fn
     refuse_mixed_arrays(fn)
-    forward = Forward(lost_values(fn))
+    forward = Forward(lost_values(fn), LaneGradients(fn, form))
     found = _reversed(fn, form, forward)
     if any(len(results) > 1 for results in forward.asked.values()):  # one copy of a region can give several
-        found = _reversed(fn, form, Forward(forward.lost, expected=forward.asked))
+        found = _reversed(fn, form, Forward(forward.lost, forward.lanes, expected=forward.asked))
     return found
 
 
 def _reversed(fn: Function, form: LaunchForm, forward: Forward) -> Program:
     arrays = gradient_arrays(fn)
     known = {value: Value(value.type, value.hint) for value in fn.params.values()}
-    reversal = Reversal(fn, form, {fn.params[name]: value for name, value in arrays.items()})
+    reversal = Reversal(fn, form, forward.lanes, {fn.params[name]: value for name, value in arrays.items()})
     builder = Builder(locate=lambda: reversal.location)
     with using(builder):
         reversal.block(Scope(None, fn.body, builder, known, forward=forward))
@@ -67,6 +71,8 @@ def _reversed(fn: Function, form: LaunchForm, forward: Forward) -> Program:
     kept = {scratch.value.hint: scratch for scratch in reversal.scratch}
     given = {**params, **{name: scratch.value for name, scratch in kept.items()}}
     adjoint = eliminate_dead_code(Function(f"{fn.name}_adjoint", given, builder.block(()), fn.location, fn.options))
+    if forward.lanes.count is not None:
+        check_gradient_lanes(adjoint, form)
     gradients = {name: value.hint for name, value in arrays.items()}
     return Program(adjoint.name, params, (Launch(adjoint),), kept, gradients=gradients)
 
@@ -88,7 +94,7 @@ def gradient_arrays(fn: Function) -> dict[str, Value]:
 class Reversal:
     """What the whole adjoint shares."""
 
-    def __init__(self, fn: Function, form: LaunchForm, gradients: Mapping[Value, Value]) -> None:
+    def __init__(self, fn: Function, form: LaunchForm, lanes: LaneGradients, gradients: Mapping[Value, Value]) -> None:
         self.fn = fn
         self.form = form
         self.varied = varied_values(fn.body)
@@ -97,11 +103,9 @@ class Reversal:
         self.scratch: list[Scratch] = []
         own = (fn.options.get("module_options") or {}).get("checkpoints")
         self.checkpoints: int = config.checkpoints if own is None else own
-        self.lanes = LaneGradients(fn, form.tiled)
-        self.width = (form.block_dim or 1) if runs_lanes(fn, form.tiled) else None
-        """How many lanes a block has, where it has some of its own."""
+        self.lanes = lanes
 
-    def keep(self, value: Value | None, type: Type, slots: int) -> Value:
+    def keep(self, value: Value | None, type: Type, how: How, slots: int) -> Place:
         """A scratch array for a value that a loop carries."""
         taken = {*self.fn.params, *(v.hint for v in self.gradients.values()), *(s.value.hint for s in self.scratch)}
         name = stem = f"kept_{value.hint}" if value is not None and value.hint else "kept"
@@ -109,15 +113,15 @@ class Reversal:
         while name in taken:
             number += 1
             name = f"{stem}_{number}"
-        self.scratch.append(scratch_for(name, type, self._blocks(), slots))
-        return self.scratch[-1].value
+        self.scratch.append(scratch_for(name, type, how, self._blocks(), slots, self.lanes.count or 1))
+        return Place(self.scratch[-1].value, type, how)
 
     def _blocks(self) -> Size:
         ndim = self.form.ndim or dimensions(self.fn)
         points: Size = Dim(0)
         for axis in range(1, ndim):
             points = Product(points, Dim(axis))
-        return CeilDiv(points, self.width) if self.width is not None and not self.form.tiled else points
+        return CeilDiv(points, self.lanes.count) if self.lanes.count is not None and not self.form.tiled else points
 
     def block(self, scope: Scope) -> None:
         """Record the adjoints of a scope's ops, last first."""
@@ -133,6 +137,8 @@ class Reversal:
         cx = Adjoint(self, scope, op, grads)
         if not op.builtin.has("adjoint"):
             raise cx.refuse(op.builtin.no_adjoint or "it has no adjoint rule")
+        if op.builtin.view and self.lanes.varies(op.results[0]):
+            raise cx.refuse("this part of the tile differs between lanes; use its elements one by one")
         given = () if op.builtin.carries else cx.given()
         answers = op.builtin.apply(
             "adjoint",

@@ -8,28 +8,47 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilekit.errors import KernelNotImplementedError, KernelValueError
 from tilekit.ir.affine import affine_of, definitions
+from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function, Op, walk
 from tilekit.ir.gradients import no_gradient
 from tilekit.ir.handles import OPERATORS
+from tilekit.ir.regions import repeats
 from tilekit.ir.types import ScalarType
-from tilekit.passes.uniformity import Uniformity, runs_lanes
+from tilekit.passes.uniformity import Uniformity, check_lanes, runs_lanes
 
 
 class LaneGradients:
     """What is known of the lanes of a function that is differentiated."""
 
-    def __init__(self, fn: Function, tiled: bool) -> None:
-        self.own = runs_lanes(fn, tiled) or any(op.builtin.lane for op in walk(fn.body))
+    def __init__(self, fn: Function, form: LaunchForm) -> None:
+        self.count = (form.block_dim or 1) if runs_lanes(fn, form.tiled) else None
+        """How many lanes a block has, where it has some of its own."""
+        self.own = self.count is not None or any(op.builtin.lane for op in walk(fn.body))
         """Whether lanes hold numbers of their own."""
-        self._found = Uniformity(fn) if self.own else None
+        self._found = Uniformity(fn, form.whole) if self.own else None
         self._defined = definitions(fn.body) if self.own else {}
         divergent = self._found.divergent if self._found else {}
         self._some = {inner for op in divergent for block in op.blocks for inner in walk(block)}
+        single = [op for op in divergent if op.builtin.carries and self._of_one(op)]
+        self._one = {inner for op in single for inner in walk(op.blocks[0])}
 
     def varies(self, value: object) -> bool:
         """Whether an operand differs between lanes."""
         return self._found is not None and self._found.of([value]) is not None
+
+    def _of_one(self, op: Op) -> bool:
+        """Whether one lane at most takes the first way of a branch: its number is compared with one they all have."""
+        maker = self._defined.get(next(op.inputs(), None))  # type: ignore[arg-type]
+        if repeats(op) or maker is None or maker.builtin is not OPERATORS["=="]:
+            return False
+        a, b = maker.operands.values()
+        return (self.apart(a) and not self.varies(b)) or (self.apart(b) and not self.varies(a))
+
+    def diverges(self, op: Op) -> bool:
+        """Whether lanes take different ways through a branch or loop."""
+        return self._found is not None and op in self._found.divergent
 
     def by_some(self, op: Op) -> bool:
         """Whether some lanes run an op and others do not."""
@@ -50,7 +69,7 @@ class LaneGradients:
 
     def once(self, op: Op, grad: Any, place: object, value: object) -> Any:
         """The gradient of a number that each lane writes to an element of a tile that they share."""
-        if not self.own or self.apart(place):
+        if not self.own or op in self._one or self.apart(place):
             return grad
         if self.by_some(op) or self.varies(place) or self.varies(value):
             return no_gradient("several lanes may write the same element, and which number stays is not known")
@@ -60,6 +79,25 @@ class LaneGradients:
 def each(grad: Any) -> Any:
     """A gradient that every lane has. It says so: else a function that is left without lanes would count it once."""
     return OPERATORS["where"](OPERATORS["lane"]() >= 0, grad, 0.0)
+
+
+def is_together(op: Op) -> bool:
+    """Whether the lanes do something together in an op or one inside it."""
+    return any(inner.builtin.cooperative for block in op.blocks for inner in walk(block))
+
+
+def check_gradient_lanes(adjoint: Function, form: LaunchForm) -> None:
+    """Refuse a gradient for which lanes would have to do something together under a condition of their own.
+
+    Raises:
+        KernelNotImplementedError: they would.
+    """
+    try:
+        check_lanes(adjoint, form.whole)
+    except KernelValueError as error:
+        raise KernelNotImplementedError(
+            f"cannot differentiate this, as the gradient would do what lanes cannot: {error.message}", error.location
+        ) from None
 
 
 def first(grad: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tilekit.builtins.control import for_range, if_else, while_loop
+from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.context import Builder, building
 from tilekit.ir.core import Block, Const, Op, Value
@@ -13,8 +14,10 @@ from tilekit.ir.gradients import gradient_type
 from tilekit.ir.handles import wrap
 from tilekit.ir.regions import carried, carried_params, carried_yields, counted, next_conditions
 from tilekit.ir.rewrite import substitute
+from tilekit.ir.types import TileType
 from tilekit.passes.activity import reached_results, reached_values
-from tilekit.passes.checkpoints import INT, NEVER, SLOT, Kept
+from tilekit.passes.checkpoints import INT, NEVER, SLOT, How, Kept
+from tilekit.passes.lane_gradients import LaneGradients, is_together
 from tilekit.passes.recompute import copy_ops, slice_block
 from tilekit.passes.scope import Scope, constant, datum_of, handle, zero_of
 
@@ -82,6 +85,28 @@ def count_iterations(op: Op, scope: Scope) -> Any:
     return results_of(while_loop.record({"test": first, "init": init}, {}, (block,)))[0]
 
 
+def how_kept(op: Op, lanes: LaneGradients, params: tuple[Value, ...]) -> tuple[How, ...]:
+    """How the number of an iteration and what is carried into it are kept.
+
+    Raises:
+        KernelNotImplementedError: lanes that take different ways through the loop update a tile that it carries.
+    """
+    tiles = [isinstance(param.type, TileType) for param in params]
+    if lanes.count is None:
+        return ("block", *("tile" if tile else "block" for tile in tiles))
+    together = is_together(op) or any(tiles)
+    if together and lanes.diverges(op):
+        name = params[tiles.index(True)].hint
+        raise KernelNotImplementedError(
+            f"cannot differentiate this loop: the gradient needs the tile {name!r} as it was in every iteration, but "
+            "lanes may leave the loop at different ones",
+            op.location,
+        )
+    alike: How = "shared" if together else "lane"
+    numbers: list[How] = ["lane" if lanes.varies(param) else alike for param in params]
+    return (alike, *("tile" if tile else how for tile, how in zip(tiles, numbers, strict=True)))
+
+
 class LoopReversal:
     """The reversal of one loop."""
 
@@ -107,8 +132,8 @@ class LoopReversal:
         """Record the reversed loop and add to the gradients of what is carried and of what it uses."""
         held, leads = list(map(Value, self.types)), fresh(self.lead)
         with building() as builder:
-            known = dict(zip(self.lead, leads, strict=True))
-            inner = Scope(self.scope, self.body, builder, known, self.params)
+            inner = self.scope.inside(self.op, self.body, builder, self.params)
+            inner.known.update(zip(self.lead, leads, strict=True))
             handles = list(map(wrap, held))
             inner.seed(self.outer, handles[len(self.active) :], self.reversal.varied)
             inner.seed(self.yielded, handles[: len(self.active)], self.reversal.varied)
@@ -179,9 +204,11 @@ class States:
         self.kept: Kept | None = None
         self.slots = slots
         if not loop.scope.element:
+            hows = how_kept(loop.op, loop.scope.forward.lanes, params)
             keep = loop.reversal.keep
-            arrays = [keep(None, INT, slots), *(keep(param, param.type, slots) for param in params)]
-            self.kept = Kept(arrays, [INT, *(param.type for param in params)], slots)
+            places = [keep(None, INT, hows[0], slots)]
+            places += [keep(p, p.type, how, slots) for p, how in zip(params, hows[1:], strict=True)]
+            self.kept = Kept(places, slots)
             self.kept.save(constant(0, SLOT), start)
 
     def enter(self, goal: Any, top: Any, swapped: dict[Value, Any]) -> Any:

@@ -6,13 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilekit.ir.context import Builder
+from tilekit.ir.context import Builder, using
 from tilekit.ir.core import Block, Const, Op, Value
 from tilekit.ir.gradients import gradient_type
 from tilekit.ir.handles import OPERATORS, Scalar, Tile, wrap
 from tilekit.ir.types import ScalarType, TileType, Type
+from tilekit.passes.lane_gradients import LaneGradients
 from tilekit.passes.lost import Lost
 from tilekit.passes.recompute import copy_op, slice_of
+from tilekit.passes.uniformity import updated_base
 
 
 def zero_of(type: Type) -> Value | Const:
@@ -46,6 +48,7 @@ class Forward:
 
     lost: Mapping[Value, Lost]
     """Values that cannot be computed again."""
+    lanes: LaneGradients
     asked: dict[Op, dict[Value, None]] = field(default_factory=dict)
     """Of each region, the results that were computed again."""
     expected: Mapping[Op, Mapping[Value, None]] = field(default_factory=dict)
@@ -82,6 +85,14 @@ class Scope:
         self.forward: Forward = found
         self.element: bool = element or (parent is not None and parent.element)
         """Whether it runs for single elements of tiles."""
+        self.divergent: bool = parent is not None and parent.divergent
+        """Whether lanes come here by different ways."""
+
+    def inside(self, op: Op, block: Block, builder: Builder, carried: Iterable[Value] = ()) -> Scope:
+        """The scope of a block of an op of this one."""
+        found = Scope(self, block, builder, {}, carried)
+        found.divergent = self.divergent or self.forward.lanes.diverges(op)
+        return found
 
     # Forward values.
 
@@ -120,7 +131,23 @@ class Scope:
         asked = self.forward.asked.setdefault(op, {})
         asked[value] = None
         found = slice_of(op, {**self.forward.expected.get(op, {}), **asked}, self.forward.lost)
-        self.known.update(zip(found.results, copy_op(found, self.value, self.builder), strict=True))
+        apart = {base: self._copied(base) for base in self._updated_apart(op)}
+        results = copy_op(found, lambda value: apart[value] if value in apart else self.value(value), self.builder)
+        self.known.update(zip(found.results, results, strict=True))
+
+    def _updated_apart(self, op: Op) -> set[Value]:
+        """The tiles that lanes update one by one in a branch or loop: it needs copies, as both values are needed."""
+        if not self.forward.lanes.diverges(op) or self.divergent:
+            return set()
+        bases = {updated_base(op, i) for i, r in enumerate(op.results) if isinstance(r.type, TileType)}
+        return {base for base in bases if base is not None}
+
+    def _copied(self, base: Value) -> Value:
+        value = self.value(base)
+        with using(self.builder):
+            found = datum_of(OPERATORS["cast"](wrap(value), value.type.dtype))
+        assert isinstance(found, Value)
+        return found
 
     def copy(self, op: Op, replaced: Mapping[Value, Value], type: Type) -> Value:
         """A copy of an op of this scope's block with some operands replaced and a result of another type."""
@@ -139,7 +166,7 @@ class Scope:
         if given.dtype != wanted.dtype or getattr(given.type, "weak", False):
             given = OPERATORS["cast"](given, wanted.dtype)
         if given.type != wanted:
-            raise AssertionError(f"a gradient of type {given.type} for a {value.type}")
+            raise AssertionError(f"a gradient of type {given.type} where it is a {wanted}")
         old = self.grads.get(value)
         self.grads[value] = given if old is None else old + given
 
