@@ -62,6 +62,13 @@ def _read_arrays(op: Op) -> tuple[Value, ...]:
     return tuple(value for name in names for value in leaves(op.operands[name]))
 
 
+def without_stores(fn: Function, names: Collection[str]) -> Function:
+    """A kernel without its stores to arrays that are only written, and of whose gradients none comes in; so what only
+    they need is not differentiated, and a gradient that is no number there does no harm."""
+    found = replaced_parameters(fn).intersection(names)
+    return Function(fn.name, fn.params, _without(fn, found).body, fn.location, fn.options) if found else fn
+
+
 def _without(fn: Function, names: Collection[str]) -> Function:
     gone = derived_arrays(fn.body, [value for name, value in fn.params.items() if name in names])
 

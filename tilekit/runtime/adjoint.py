@@ -272,8 +272,10 @@ def adjoint_of(
     its parameters for them. ``form`` is that of the launch; without it the grid has the dimensions that are named."""
     from tilekit.passes.differentiate import differentiate
     from tilekit.passes.gather_gradients import gather_gradients
-    from tilekit.passes.wanted import without_gradients
+    from tilekit.passes.wanted import without_gradients, without_stores
 
+    if wanted is not None:
+        function = without_stores(function, function.params.keys() - set(wanted))
     program = differentiate(function, form)
     kept = {name: other for name, other in program.gradients.items() if wanted is None or name in wanted}
     program = without_gradients(program, [other for name, other in program.gradients.items() if name not in kept])
