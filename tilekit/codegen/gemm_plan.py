@@ -56,6 +56,8 @@ class Plan:
     """What is multiplied."""
     location: Location | None = None
     """The line of the kernel."""
+    sums: tuple[str, ...] = ()
+    """In an adjoint, what the launch of the product adds to: gathered, or scattered and why."""
 
     @property
     def m(self) -> int:
@@ -176,6 +178,7 @@ class Plan:
             slow = [name for name, factor in (("a", self.a), ("b", self.b)) if factor and not factor.packed]
             parts += [f"{name} is copied element by element" for name in slow]
         parts += [f"not {name}: {why}" for name, why in self.passed_over]
+        parts += self.sums
         return "; ".join(parts + ([f"float32: {self.lost_precision}"] if self.lost_precision else []))
 
 

@@ -76,6 +76,8 @@ class Summed:
     """Whether each element is summed by one block, in an order that is always the same; else by atomic additions."""
     how: str
     """Over what, or why it is not gathered."""
+    launch: str
+    """The function that adds to it."""
 
     def __str__(self) -> str:
         return f"{self.array}: {'gathered' if self.gathered else 'scattered'}, {self.how}"

@@ -25,13 +25,14 @@ from tilekit.passes.round_gradients import round_gradients, summed_apart
 from tilekit.passes.wanted import read_parameters
 
 
-def gather_gradients(program: Program, ndim: int, deterministic: bool = False) -> Program:
+def gather_gradients(program: Program, ndim: int, deterministic: bool = False, tiled: bool = True) -> Program:
     """The program with atomic additions replaced by launches that gather, where that is possible.
 
     Args:
         program: As ``differentiate`` gives it.
         ndim: Dimensions of the user's launch.
         deterministic: Whether a float that must be added atomically is an error.
+        tiled: Whether each point of the user's grid is a block.
 
     Returns:
         A program that gives the same sums; those of 16-bit arrays are rounded once. ``sums`` says of each array whether
@@ -40,7 +41,7 @@ def gather_gradients(program: Program, ndim: int, deterministic: bool = False) -
     Raises:
         KernelNotImplementedError: ``deterministic``, and an array cannot be gathered.
     """
-    gathering = _Gathering(program, ndim)
+    gathering = _Gathering(program, ndim, tiled)
     launches = [new for launch in program.launches for new in gathering.expand(launch)]
     for name, why in gathering.failed.items():
         if deterministic:
@@ -59,9 +60,12 @@ def gather_gradients(program: Program, ndim: int, deterministic: bool = False) -
 class _Gathering:
     """What the launches of a program share while they are replaced."""
 
-    def __init__(self, program: Program, ndim: int) -> None:
+    def __init__(self, program: Program, ndim: int, tiled: bool) -> None:
         self.program = program
         self.ndim = ndim
+        self.tiled = tiled
+        self.current = ""
+        """The function that is looked at."""
         self.memory = Memory(program)
         self.apart = summed_apart(program)
         """Gradients that are summed in a wider dtype than they have, as arrays of their own dtype."""
@@ -70,6 +74,7 @@ class _Gathering:
 
     def expand(self, launch: Launch) -> Iterator[Launch]:
         """What stands for a launch."""
+        self.current = launch.function.name
         fn, found = launch.function, additions(launch.function)
         dims = launch.grid or tuple(Dim(axis) for axis in range(self.ndim))
         names = {value: name for name, value in fn.params.items()}
@@ -90,7 +95,7 @@ class _Gathering:
             first, last = [_joined(first[0], rest)], []
         yield from (replace(launch, function=each) for each in first)
         for array, each in made.items():
-            self.sums[names[array]] = Summed(names[array], True, _how(gathered[array], each, dims))
+            self.sums[names[array]] = Summed(names[array], True, _how(gathered[array], each, dims), each.function.name)
             yield each
         yield from (replace(launch, function=each) for each in last)
 
@@ -103,7 +108,7 @@ class _Gathering:
         lanes = next((op for op in walk(fn.body) if op.builtin.lane), None)
         for array, ops in found.items():
             try:
-                if lanes is not None or not launch.tiled:
+                if lanes is not None or not (self.tiled if launch.grid is None else launch.tiled):
                     raise NotGathered(1, "its lanes are points of their own", ops[0].location)
                 gathered[array] = _contributions(conditions, array, ops, sized)
             except NotGathered as why:
@@ -113,7 +118,7 @@ class _Gathering:
     def _note(self, names: Mapping[Value, str], array: Value, why: NotGathered) -> None:
         name = names.get(array, "an array")
         self.failed[name] = why
-        self.sums[name] = Summed(name, False, why.text)
+        self.sums[name] = Summed(name, False, why.text, self.current)
 
     def _keep(
         self,

@@ -279,10 +279,9 @@ def adjoint_of(
     program = differentiate(function, form)
     kept = {name: other for name, other in program.gradients.items() if wanted is None or name in wanted}
     program = without_gradients(program, [other for name, other in program.gradients.items() if name not in kept])
-    if form is None or form.tiled:
-        ndim = form.ndim if form is not None and form.ndim is not None else dimensions(function)
-        program = gather_gradients(program, ndim, _is_deterministic(function.options))
-    return program, kept
+    ndim = form.ndim if form is not None and form.ndim is not None else dimensions(function)
+    tiled = form is None or form.tiled
+    return gather_gradients(program, ndim, _is_deterministic(function.options), tiled), kept
 
 
 def _is_deterministic(options: Mapping[str, Any]) -> bool:

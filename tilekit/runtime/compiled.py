@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -129,8 +129,12 @@ class Compiled:
 
     @property
     def plans(self) -> tuple[Plan, ...]:
-        """How each matrix product is computed, and why in that way."""
-        return tuple(plan for part in self.parts for plan in part.plans)
+        """How each matrix product is computed, and why in that way; in an adjoint also how what it gives is summed."""
+        found = []
+        for part in self.parts:
+            sums = tuple(str(summed) for summed in self.program.sums if summed.launch == part.name)
+            found += [replace(plan, sums=sums) if sums else plan for plan in part.plans]
+        return tuple(found)
 
     @property
     def threads(self) -> int:

@@ -8,12 +8,10 @@ import pytest
 
 import tilekit as tk
 from tests.nvrtc import needs_nvrtc
-from tilekit.codegen.gemm import plans_of
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.program import Launch
 from tilekit.ir.types import ArrayType
 from tilekit.passes.differentiate import differentiate
-from tilekit.runtime.adjoint import adjoint_of
 from tilekit.runtime.cuda.build import build
 from tilekit.runtime.cuda.generate import cuda_target, generate
 from tilekit.runtime.spec import dense_class
@@ -56,15 +54,13 @@ def generated(launch: Launch, arch: str) -> tuple[Any, Any]:
 )
 def test_both_gradients_are_pipelined_products_in_the_forwards_precision(kernel: Any, instruction: str) -> None:
     """A float32 gradient of a bfloat16 product is rounded once, by a launch that goes first."""
-    program, _ = adjoint_of(kernel.trace(kernel.default_types(), FORM), None, FORM)
-    assert [summed.gathered for summed in program.sums] == [True, True]
-    assert len(program.launches) == 3
-    plans = []
-    for launch in program.launches:
-        made, target = generated(launch, "90a")
-        plans += plans_of(made.function, target)
+    adjoint = tk.compile(kernel, arch="90a").adjoint
+    assert [summed.gathered for summed in adjoint.program.sums] == [True, True]
+    assert len(adjoint.program.launches) == 3
+    plans = adjoint.plans
     assert all(plan.backend == "mma" and instruction in plan.reason and plan.ring is not None for plan in plans)
     assert tuple(str(plan).partition(",")[0] for plan in plans) == ("64x128x64", "64x128x128")
+    assert "adj_b: gathered, over a grid of (ceil(" in str(plans[0]) and "adj_a: gathered" in str(plans[1])
 
 
 @needs_nvrtc
