@@ -34,6 +34,7 @@ ONE: list[tuple[Any, list[float], list[float]]] = [
     (lambda x: tk.where(x > 0.0, x * tk.rsqrt(x), 0.0), [0.0, 4.0], [0.0, 0.25]),
     (lambda x: tk.where(x != 0.0, 1.0 / x, 0.0), [0.0, 2.0], [0.0, -0.25]),
     (lambda x: tk.where(x < 700.0, tk.exp(x), 0.0), [1000.0, 0.0], [0.0, 1.0]),
+    (lambda x: tk.where(x > 0.0, tk.fma(1.0 / x, x, x), 0.0), [0.0, 2.0], [0.0, 1.0]),
     (lambda x: tk.min(tk.exp(x), 5.0), [1000.0, 0.0], [0.0, 1.0]),
 ]
 TWO: list[tuple[Any, list[tuple[float, float]], list[tuple[float, float]]]] = [

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilekit.builtins.atom_registers import data_from_register, read_slots
 from tilekit.builtins.atoms import Atom, Slot
+from tilekit.builtins.slopes import over, times
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.core import Value
 from tilekit.ir.handles import OPERATORS, Tile
@@ -47,22 +48,22 @@ def _of(name: str, x: Any) -> Any:
 
 
 RULES: dict[str, Grads] = {
-    "fma": lambda g, r, a, b, c: (lambda: g * b, lambda: g * a, lambda: g),
+    "fma": lambda g, r, a, b, c: (lambda: times(g, b), lambda: times(g, a), lambda: g),
     "add": lambda g, r, a, b: (lambda: g, lambda: g),
     "sub": lambda g, r, a, b: (lambda: g, lambda: -g),
-    "mul": lambda g, r, a, b: (lambda: g * b, lambda: g * a),
-    "div": lambda g, r, a, b: (lambda: g / b, lambda: -(g * r()) / b),
+    "mul": lambda g, r, a, b: (lambda: times(g, b), lambda: times(g, a)),
+    "div": lambda g, r, a, b: (lambda: over(g, b), lambda: times(g, -r() / b)),
     "mov": lambda g, r, a: (lambda: g,),
     "cvt": lambda g, r, a: (lambda: g,),
     "neg": lambda g, r, a: (lambda: -g,),
     "abs": lambda g, r, a: (lambda: _where(a < 0.0, -g, g),),
     "min": _chosen,
     "max": _chosen,
-    "rcp": lambda g, r, a: (lambda: -(g * r()) * r(),),
-    "sqrt": lambda g, r, a: (lambda: g / (2.0 * r()),),
-    "rsqrt": lambda g, r, a: (lambda: -0.5 * g * r() / a,),
-    "ex2": lambda g, r, a: (lambda: g * r() * math.log(2.0),),
-    "lg2": lambda g, r, a: (lambda: g / (a * math.log(2.0)),),
+    "rcp": lambda g, r, a: (lambda: times(g, -r() * r()),),
+    "sqrt": lambda g, r, a: (lambda: over(g, 2.0 * r()),),
+    "rsqrt": lambda g, r, a: (lambda: times(g, -0.5 * r() / a),),
+    "ex2": lambda g, r, a: (lambda: times(g, r() * math.log(2.0)),),
+    "lg2": lambda g, r, a: (lambda: over(g, a * math.log(2.0)),),
     "tanh": lambda g, r, a: (lambda: g * (1.0 - r() * r()),),
     "sin": lambda g, r, a: (lambda: g * _of("cos", a),),
     "cos": lambda g, r, a: (lambda: -(g * _of("sin", a)),),

@@ -10,6 +10,7 @@ from tilekit.builtins.atom_code import Instruction, Source, emit_instruction
 from tilekit.builtins.atom_gradients import gated
 from tilekit.builtins.atom_registers import computed, data_from_register, data_to_register
 from tilekit.builtins.atoms import Atom, ptx
+from tilekit.builtins.slopes import times
 from tilekit.errors import KernelTypeError, KernelValueError, TilekitError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import fail
@@ -118,8 +119,8 @@ def _adjoint(cx: Any, grad: Any, value: Any, result: Any, sat: bool) -> dict[str
         return gated(cx, given, result, {"sat"} if sat else ())
 
     return {
-        "a": lambda: flowing(grad * cx.widen(value("b"))),
-        "b": lambda: flowing(grad * cx.widen(value("a"))),
+        "a": lambda: flowing(times(grad, cx.widen(value("b")))),
+        "b": lambda: flowing(times(grad, cx.widen(value("a")))),
         "c": lambda: flowing(grad),
     }
 
