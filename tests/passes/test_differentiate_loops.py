@@ -82,6 +82,14 @@ def test_an_iteration_runs_again_only_a_few_times(monkeypatch: pytest.MonkeyPatc
     assert 300 * 3 < len(calls) < 300 * (3 + 4)  # each is reversed with three products
 
 
+def test_explain_says_what_each_block_keeps(capsys: pytest.CaptureFixture[str]) -> None:
+    """32 tiles of 3 x 4 numbers of 8 bytes, and the numbers of their iterations."""
+    tk.explain(recurrence, device="cpu", adjoint=True)
+    printed = capsys.readouterr().out
+    assert "  kept_state: scratch array4d<f64> of (dim[0], 32, 3, 4)\n" in printed
+    assert f"  kept of loops: {32 * (3 * 4 * 8 + 8)} bytes of each block\n" in printed
+
+
 @tk.kernel
 def square(a: tk.array2d[tk.float64], out: tk.array2d[tk.float64], n: int):
     x = tk.tile_load(a, shape=(8, 8))

@@ -96,6 +96,8 @@ class Program:
     """Of a program of gradients: for each array parameter of the kernel the name of the one for its gradient."""
     sums: tuple[Summed, ...] = ()
     """Of one: how each array that is added to is summed, once ``gather_gradients`` has decided it."""
+    kept_bytes: int = 0
+    """Of one: the bytes of scratch in which each block keeps what its loops carry, at most."""
     computed: Mapping[str, Computed] = field(default_factory=dict)
     """Numbers that launches take and the user's launch does not give."""
 

@@ -56,9 +56,12 @@ def refuse_mixed_arrays(fn: Function) -> None:
 
 def _mixed(kernel: str, name: str, reader: Op, writer: Op) -> KernelNotImplementedError:
     lines = [op.location.line if op.location else 0 for op in (reader, writer)]
+    how = f"written at line {lines[1]}, perhaps in another place"
+    if writer.builtin.atomics:
+        how = f"updated atomically at line {lines[1]}, which other blocks may do as well"
     return KernelNotImplementedError(
-        f"cannot differentiate {kernel!r}: array {name!r} is read at line {lines[0]} and written at line "
-        f"{lines[1]}, perhaps in another place, so its old contents may be gone; write to another array",
+        f"cannot differentiate {kernel!r}: array {name!r} is read at line {lines[0]} and {how}, so its old contents "
+        "may be gone; write to another array",
         writer.location,
     )
 

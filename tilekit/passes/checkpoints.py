@@ -8,6 +8,7 @@ iterations and ``s`` slots the body is run again ``r`` times for each, where ``r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Literal
 
 from tilekit.builtins.control import while_loop
@@ -114,3 +115,8 @@ def scratch_for(name: str, type: Type, how: How, blocks: Size, slots: int, lanes
         shape = type.shape if len(type.shape) in (1, 2) else (type.size,)
     shape = (blocks, slots, *shape)
     return Scratch(Value(ArrayType(type.dtype, len(shape)), name), shape)
+
+
+def kept_bytes(scratch: Scratch) -> int:
+    """The bytes of a scratch array that are for one block."""
+    return prod(size for size in scratch.shape[1:] if isinstance(size, int)) * scratch.value.type.dtype.bits // 8

@@ -23,7 +23,7 @@ from tilekit.passes.activity import read_parameters, varied_values, writes_gradi
 from tilekit.passes.adjoint_context import Adjoint
 from tilekit.passes.array_uses import refuse_mixed_arrays
 from tilekit.passes.canonicalize import canonicalize
-from tilekit.passes.checkpoints import How, Place, scratch_for
+from tilekit.passes.checkpoints import How, Place, kept_bytes, scratch_for
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.expand import expand
 from tilekit.passes.lane_gradients import LaneGradients, check_gradient_lanes
@@ -74,7 +74,8 @@ def _reversed(fn: Function, form: LaunchForm, forward: Forward) -> Program:
     if forward.lanes.count is not None:
         check_gradient_lanes(adjoint, form)
     gradients = {name: value.hint for name, value in arrays.items()}
-    return Program(adjoint.name, params, (Launch(adjoint),), kept, gradients=gradients)
+    size = sum(kept_bytes(scratch) for scratch in kept.values())
+    return Program(adjoint.name, params, (Launch(adjoint),), kept, gradients=gradients, kept_bytes=size)
 
 
 def gradient_arrays(fn: Function) -> dict[str, Value]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["explain"]
 
 
-def explain(kernel: Any, *args: Any, **options: Any) -> None:
+def explain(kernel: Any, *args: Any, adjoint: bool = False, **options: Any) -> None:
     """Print what ``tk.compile`` finds of a kernel.
 
     Printed are how each matrix product is computed and why in that way; where each tile lies, its size and lines;
@@ -27,6 +27,8 @@ def explain(kernel: Any, *args: Any, **options: Any) -> None:
     Args:
         kernel: The kernel.
         args, options: Those of ``tk.compile``.
+        adjoint: Print all this of the kernel's gradient instead, and how many bytes each block keeps of what loops
+            carry.
 
     Raises:
         TilekitError: as ``tk.compile``, except for NVRTC that is not installed.
@@ -51,7 +53,8 @@ def explain(kernel: Any, *args: Any, **options: Any) -> None:
     given = signature(prepare).bind(kernel, *args, **options).arguments
     with suppress(MissingPackageError):
         check_arch(given.get("device"), given.get("arch", 90))
-    print(explanation(prepare(kernel, *args, **options)))
+    compiled = prepare(kernel, *args, **options)
+    print(explanation(compiled.adjoint if adjoint else compiled))
 
 
 def explanation(compiled: Compiled) -> str:
@@ -61,6 +64,8 @@ def explanation(compiled: Compiled) -> str:
     lines = [f"{compiled.title}, {form}, compiled for {where}"]
     added = {**compiled.program.scratch, **compiled.program.computed}
     lines += [f"  {name}: {item}" for name, item in added.items()]
+    if compiled.program.kept_bytes:
+        lines.append(f"  kept of loops: {compiled.program.kept_bytes} bytes of each block")
     for part in compiled.parts:
         if len(compiled.parts) == 1:
             lines += _of_launch(part)
