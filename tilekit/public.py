@@ -22,7 +22,7 @@ from tilekit.ir import annotations as array_types
 from tilekit.ir.operators import PYTHONS_OWN
 from tilekit.runtime import warp_names
 
-_FRONTEND = ("kernel", "generic", "module_options")
+_FRONTEND = ("kernel", "generic", "module_options", "custom_gradients", "gradient_calls")
 _RUNTIME = (
     "launch", "compile", "explain", "spec", "cuda.waiting", "native_functions", "gradcheck", "jacobian", "tape",
 )  # fmt: skip

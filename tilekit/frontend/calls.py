@@ -29,7 +29,7 @@ from tilekit.errors import (
 from tilekit.frontend import joins
 from tilekit.frontend.declarations import Declaration
 from tilekit.frontend.depth import inlining, one_deeper
-from tilekit.frontend.overloads import Func, chosen, declarations_of_warp
+from tilekit.frontend.overloads import Func, GradientOf, chosen, declarations_of_warp
 from tilekit.frontend.reads import Missing, as_python, has_name, read_by_name, recorder
 from tilekit.frontend.scopes import compound_statements
 from tilekit.frontend.source import Source, compile_tree, is_registered, locate, read_source, register_code
@@ -61,7 +61,7 @@ _PYTHON: dict[Any, str] = {
 
 def resolve_call(function: Any) -> Any:
     """What a kernel's call of ``function`` calls instead."""
-    if isinstance(function, Builtin | TileFunction):
+    if isinstance(function, Builtin | TileFunction | GradientOf):
         return function
     if is_breakpoint(function):
         return ignored_breakpoint
@@ -116,7 +116,8 @@ def _foreign(function: Any, root: str) -> Any:
     if type_root == "warp" and hasattr(function, "key"):
         return warp_function(function)
     if root == "warp":
-        return warp_object(function)
+        of = getattr(function, "func", None)  # what wp.grad(of) has given outside
+        return warp_object(function) if of is None else GradientOf(of)
     if (root == "numpy" and isinstance(function, np.ufunc)) or type_root == "numpy":
         return only_constants(function, root or type_root)
     if isinstance(function, MethodType) and isinstance(function.__func__, FunctionType):
@@ -169,7 +170,7 @@ def warp_object(function: Any) -> Any:
     if isinstance(function, type):
         text = f"wp.{name} is not available in tilekit kernels; vectors, matrices and structs come in a later release"
         error: TilekitError = KernelNotImplementedError(f"{text}: pass the components as numbers or along an axis")
-    elif (found := kernel_name(name)) is not None and isinstance(found, Builtin):
+    elif isinstance(found := kernel_name(name), Builtin) or hasattr(found, "in_kernels"):
         return found
     else:
         error = KernelTypeError(f"wp.{name} is for the host and cannot be called in a kernel")
@@ -272,13 +273,18 @@ def is_instance(value: Any, classes: Any) -> bool:
 
 def declared(forms: Sequence[Declaration]) -> Callable[..., Any]:
     """The function among ``forms`` that takes a call's arguments, inlined and held to what it declares."""
-    if len(forms) == 1 and forms[0].says_nothing:
+    if len(forms) == 1 and forms[0].says_nothing and not forms[0].is_custom:
+        forms[0].called = True
         return inlined(forms[0].function)
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        from tilekit.frontend.custom_gradients import called
+
         form = chosen(forms, args, kwargs)
+        form.called = True
         args, kwargs = form.arguments(args, kwargs)  # type: ignore[assignment]
-        return form.result(inlined(form.function, form)(*args, **kwargs))
+        run = inlined(form.function, form)
+        return form.result(called(form, run, args, kwargs) if form.is_custom else run(*args, **kwargs))
 
     return call
 

@@ -32,6 +32,12 @@ class Declaration:
 
     def __init__(self, function: FunctionType, variables: Mapping[str, Any] | None = None) -> None:
         self.function = function
+        self.gradient: FunctionType | None = None
+        """Its own gradient, declared by ``@tk.func_grad``."""
+        self.replay: FunctionType | None = None
+        """What computes its results where a gradient needs them again, declared by ``@tk.func_replay``."""
+        self.called = False
+        """Whether a kernel has called it, which then knows what was declared until then."""
         self._variables: Mapping[str, Any] = variables or {}
         if variables is not None and variables is not function.__globals__:
             self.says_nothing  # noqa: B018
@@ -72,6 +78,11 @@ class Declaration:
         """Whether nothing is declared that could be checked."""
         types = self.returns if isinstance(self.returns, tuple) else (self.returns,)
         return all(type is None or type is Any for type in (*self.parameters.values(), *types))
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether it has a gradient or a replay of its own."""
+        return self.gradient is not None or self.replay is not None
 
     @property
     def _known(self) -> dict[str, Any]:

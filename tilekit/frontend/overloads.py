@@ -42,6 +42,26 @@ class Func:
         return f"<tilekit func {self.function.__qualname__}>"
 
 
+class GradientOf:
+    """What ``tk.grad(f)`` gives: called like ``f``, it returns the gradients of ``f``'s result."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from tilekit.frontend.gradient_calls import gradients
+
+        return gradients(self.function, args, kwargs)
+
+    @property
+    def name(self) -> str:
+        """How errors name it."""
+        return f"grad({getattr(self.function, '__name__', self.function)})"
+
+    def __repr__(self) -> str:
+        return f"<tilekit {self.name}>"
+
+
 def forms_of_warp(function: Any) -> tuple[FunctionType, ...]:
     """The Python functions behind a ``@wp.func``."""
     declared = [*getattr(function, "user_overloads", {}).values(), *getattr(function, "user_templates", {}).values()]
@@ -49,9 +69,20 @@ def forms_of_warp(function: Any) -> tuple[FunctionType, ...]:
     return tuple(dict.fromkeys(found)) or (function.func,)
 
 
-@functools.lru_cache(maxsize=256)
 def declarations_of_warp(function: Any) -> tuple[Declaration, ...]:
-    """What the Python functions behind a ``@wp.func`` are declared for."""
+    """What the Python functions behind a ``@wp.func`` are declared for, with the gradients that it knows of them."""
+    found = _declarations_of_warp(function)
+    declared = [function, *getattr(function, "user_overloads", {}).values()]
+    known = {form.func: form for form in declared if getattr(form, "func", None) is not None}
+    for form in found:
+        own = known.get(form.function)
+        form.gradient = getattr(getattr(own, "custom_grad_func", None), "func", None)
+        form.replay = getattr(getattr(own, "custom_replay_func", None), "func", None)
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _declarations_of_warp(function: Any) -> tuple[Declaration, ...]:
     return tuple(map(Declaration, forms_of_warp(function)))
 
 
@@ -80,4 +111,4 @@ def _scope(function: FunctionType) -> tuple[str | None, str]:
     return function.__module__, function.__qualname__
 
 
-__all__ = ["Func", "chosen", "declarations_of_warp", "forms_of_warp"]
+__all__ = ["Func", "GradientOf", "chosen", "declarations_of_warp", "forms_of_warp"]

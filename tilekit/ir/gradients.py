@@ -32,8 +32,9 @@ class AdjointContext(Protocol):
     def wants(self, operand: Any) -> bool:
         """Whether the gradient of an operand, as the op holds it, is asked for."""
 
-    def array(self, name: str) -> Array:
-        """The gradient of an array operand: to add to where the op reads, to take from where it writes.
+    def array(self, name: str, index: int | None = None) -> Array:
+        """The gradient of an array operand, or of one of a tuple: to add to where the op reads, to take from where it
+        writes.
 
         Its dtype is the array's own where the kernel only writes the array, else that of ``gradient_type``.
         """
@@ -72,6 +73,9 @@ class AdjointContext(Protocol):
 
     def through(self, name: str, build: Callable[[Any], Any]) -> Any:
         """The gradient of an operand, where ``build`` makes the same result of it by other builtins."""
+
+    def reverse_inside(self) -> None:
+        """Reverse the block of an op that runs it once, here."""
 
     def reverse_branches(self, record: Callable[[Any], Any]) -> None:
         """Reverse each block of a branch; ``record`` makes the op of the reversed blocks."""

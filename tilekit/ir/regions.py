@@ -14,7 +14,7 @@ from tilekit.ir.core import Block, Const, Op, Operand, Value, walk
 from tilekit.ir.types import bool_
 
 T = TypeVar("T")
-Runs = Literal["loop", "branch", "elements"]
+Runs = Literal["loop", "branch", "elements", "once"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Region:
 
     runs: Runs
     """``"loop"``: its one block any number of times, one after another. ``"branch"``: at most one of its blocks, once.
-    ``"elements"``: its one block for each element, in any order; what that yields are elements of the result."""
+    ``"elements"``: its one block for each element, in any order; what that yields are elements of the result.
+    ``"once"``: the first of its blocks, once; a pass puts what that does in the op's place."""
     init: str = ""
     """Of a loop: the operand with what is carried into the first iteration."""
     args: str = ""
@@ -43,12 +44,12 @@ class Region:
     @property
     def carries(self) -> bool:
         """Whether the results are what the blocks yield, one by one, as code of the blocks leaves them."""
-        return self.runs != "elements" and not self.whole
+        return self.runs in ("loop", "branch") and not self.whole
 
     @property
     def repeats(self) -> bool:
         """Whether a block may run more than once."""
-        return self.runs != "branch"
+        return self.runs in ("loop", "elements")
 
     def params(self, block: Block) -> tuple[Value, ...]:
         """The parameters of a block after those that the op counts."""
@@ -156,12 +157,22 @@ def captured(op: Op) -> tuple[Value, ...]:
     return tuple(dict.fromkeys(value for block in op.blocks for value in block.free))
 
 
+def runs_once(op: Op) -> bool:
+    """Whether a pass will put what the op's first block does in its place."""
+    return op.builtin.region is not None and op.builtin.region.runs == "once"
+
+
+def again(op: Op) -> Op:
+    """The op as it computes its results again: of one that runs once, with the last of its blocks alone."""
+    return op.with_(blocks=op.blocks[-1:]) if runs_once(op) and len(op.blocks) > 1 else op
+
+
 def arguments(op: Op) -> Iterator[tuple[Value, tuple[Value | Const, ...]]]:
     """Of an op that runs a block for each element: the block's parameters, and what each takes elements of."""
     region = region_of(op)
-    given = op.operands[region.args] if region.args else None
-    (body,) = op.blocks
-    params = region.params(body) if region.args else ()
+    if not region.args:
+        return
+    given, params = op.operands[region.args], region.params(op.blocks[0])
     if isinstance(given, tuple):
         yield from ((param, items(item)) for param, item in zip(params, given, strict=True))
     else:

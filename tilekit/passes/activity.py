@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, walk
 from tilekit.ir.gradients import has_gradient
-from tilekit.ir.regions import arguments, captured, carried, carried_params, carried_yields, repeats
+from tilekit.ir.regions import arguments, captured, carried, carried_params, carried_yields, repeats, runs_once
 from tilekit.ir.types import ArrayType
 
 
@@ -85,6 +85,7 @@ def _spread_region(op: Op, varied: set[Value]) -> None:
         bound: list[tuple[tuple[Value, ...], tuple[Value | Const, ...]]]
         bound = [((param,), sources) for param, sources in arguments(op)]
         bound += [(op.results, block.results) for block in op.blocks]
+        bound += [(op.results, tuple(op.inputs()))] if runs_once(op) else []
     else:
         bound = [(each.names, each.sources) for each in carried(op)]
     for blocks in (op.blocks, ()):  # into the blocks, and out of them

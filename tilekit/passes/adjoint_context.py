@@ -62,9 +62,10 @@ class Adjoint:
         """Whether a gradient flows into a result."""
         return self.grads[index] is not None
 
-    def array(self, name: str) -> Array:
-        """The gradient of an array operand."""
+    def array(self, name: str, index: int | None = None) -> Array:
+        """The gradient of an array operand, or of one of a tuple of them."""
         value = self.op.operands[name]
+        value = value[index] if index is not None and isinstance(value, tuple) else value
         assert isinstance(value, Value)
         return Array(self._gradient_array(value))
 
@@ -183,6 +184,14 @@ class Adjoint:
         for outer in tuple(inner.grads):
             self.scope.add(outer, inner.take(outer))
         return 0 if found is None else found
+
+    def reverse_inside(self) -> None:
+        """Reverse the block of an op that runs it once, here."""
+        inner = Scope(self.scope, self.op.blocks[0], self.scope.builder, {})
+        inner.seed(inner.block.results, self.grads, self.reversal.varied)
+        self.reversal.block(inner)
+        for value in tuple(inner.grads):
+            self.scope.add(value, inner.take(value))
 
     def reverse_branches(self, record: Callable[[Any], Any]) -> None:
         """Reverse each block of a branch; ``record`` makes the op of the reversed blocks."""

@@ -26,6 +26,7 @@ from tilekit.passes.canonicalize import canonicalize
 from tilekit.passes.checkpoints import How, Place, kept_bytes, scratch_for
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.expand import expand
+from tilekit.passes.inline import inline
 from tilekit.passes.lane_gradients import LaneGradients, check_gradient_lanes
 from tilekit.passes.lost import lost_values
 from tilekit.passes.scope import Forward, Scope
@@ -52,7 +53,7 @@ def differentiate(fn: Function, form: LaunchForm | None = None) -> Program:
     lanes = runs_lanes(fn, form.tiled)
     fn = eliminate_dead_code(expand(canonicalize(fn)))
     fn = replace(fn, options={**fn.options, WITH_LANES: True}) if lanes else fn
-    refuse_mixed_arrays(fn)
+    refuse_mixed_arrays(inline(fn))  # what a replay reads is the user's own choice
     forward = Forward(lost_values(fn), LaneGradients(fn, form))
     found = _reversed(fn, form, forward)
     if any(len(results) > 1 for results in forward.asked.values()):  # one copy of a region can give several
@@ -70,7 +71,8 @@ def _reversed(fn: Function, form: LaunchForm, forward: Forward) -> Program:
     params = {**{name: known[value] for name, value in fn.params.items()}, **{v.hint: v for v in arrays.values()}}
     kept = {scratch.value.hint: scratch for scratch in reversal.scratch}
     given = {**params, **{name: scratch.value for name, scratch in kept.items()}}
-    adjoint = eliminate_dead_code(Function(f"{fn.name}_adjoint", given, builder.block(()), fn.location, fn.options))
+    made = Function(f"{fn.name}_adjoint", given, builder.block(()), fn.location, fn.options)
+    adjoint = eliminate_dead_code(inline(made))
     if forward.lanes.count is not None:
         check_gradient_lanes(adjoint, form)
     gradients = {name: value.hint for name, value in arrays.items()}

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.core import Block, Function, Op, Value, leaves, walk
-from tilekit.ir.regions import captured, carried, decides, repeats
+from tilekit.ir.regions import again, captured, carried, decides, repeats, runs_once
 from tilekit.passes.activity import written_arrays
 from tilekit.passes.array_uses import origins
 
@@ -63,14 +63,17 @@ def _sources(fn: Function) -> Iterator[tuple[Value, Lost]]:
     origin, order = origins(fn), dict(_placed(fn.body, ()))
     written = [(origin[array], op) for op in walk(fn.body) for array in written_arrays(op)]
     numbers = {op: number for number, op in enumerate(walk(fn.body))}
+    replays = {inner for op in walk(fn.body) if again(op) is not op for inner in walk(op.blocks[-1])}
     for op in walk(fn.body):
+        if op in replays:  # which know what there is to read
+            continue
         if not op.blocks and op.has_effect:
             yield from ((result, Lost(op)) for result in op.results)
         for name in op.builtin.reads:
             for array in leaves(op.operands[name]):
                 for root, writer in written:
-                    again = order[op] & order[writer]
-                    if root is origin[array] and (numbers[writer] > numbers[op] or again):
+                    together = order[op] & order[writer]
+                    if root is origin[array] and (numbers[writer] > numbers[op] or together):
                         yield from ((result, Lost(op, writer, names[root])) for result in op.results)
 
 
@@ -91,6 +94,12 @@ def _spread(block: Block, found: dict[Value, Lost]) -> None:
     for op in block.ops:
         if op.builtin.carries:
             _spread_region(op, found)
+            continue
+        if runs_once(op):
+            for block in op.blocks:
+                _spread(block, found)
+            pairs = zip(op.results, op.blocks[-1].results, strict=True)
+            found.update((r, found[y]) for r, y in pairs if isinstance(y, Value) and y in found and r not in found)
             continue
         why = _first((*op.inputs(), *captured(op)), found)
         if why is not None:

@@ -8,7 +8,7 @@ from typing import Any
 from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.context import Builder
 from tilekit.ir.core import Block, Const, Op, Value, walk
-from tilekit.ir.regions import keep_carried
+from tilekit.ir.regions import again, keep_carried, runs_once
 from tilekit.ir.rewrite import Rewriter
 from tilekit.passes.eliminate_dead_code import clean_block
 
@@ -33,7 +33,7 @@ def repeat(op: Op, look_up: LookUp, builder: Builder) -> tuple[Value, ...]:
 
 def slice_of(op: Op, wanted: Iterable[Value], lost: Mapping[Value, Any]) -> Op:
     """The op with those of its results alone, and without effects and values that cannot be computed again."""
-    if not op.builtin.carries:
+    if not op.builtin.carries and not runs_once(op):
         return op
     (pure,) = _without_effects(lost).op(op)
     (found,) = clean_block(Block((), (pure,), tuple(wanted)), checks=False).ops
@@ -49,7 +49,8 @@ def _without_effects(lost: Mapping[Value, Any]) -> Rewriter:
     def change(op: Op, rewriter: Rewriter) -> tuple[Op, ...] | None:
         if op.results and all(result in lost for result in op.results):
             return ()
-        if op.builtin.carries:
+        op = again(op)
+        if op.builtin.carries or runs_once(op):
             kept = {i for i, result in enumerate(op.results) if result not in lost}
             rebuilt = rewriter.rebuilt(op)
             return (rebuilt if len(kept) == len(op.results) else keep_carried(rebuilt, kept),)

@@ -80,6 +80,8 @@ class Uniformity:
                 source = self._differs(op) or op.builtin.atomics  # each lane gets another old value
                 cause = op if source else self.of(op.inputs())
                 self._mark((r for r in op.results if op.builtin.view or not isinstance(r.type, TileType)), cause)
+                for inner in op.blocks:
+                    self._block(inner)
 
     def _differs(self, op: Op) -> bool:
         own = op.builtin
