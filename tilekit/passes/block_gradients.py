@@ -12,6 +12,7 @@ from tilekit.ir.handles import wrap
 from tilekit.ir.types import ArrayType
 from tilekit.passes.activity import varied_values
 from tilekit.passes.differentiate import Reversal
+from tilekit.passes.lane_gradients import LaneGradients
 from tilekit.passes.lost import lost_values
 from tilekit.passes.scope import Forward, Scope
 
@@ -34,9 +35,10 @@ def block_gradients(block: Block, given: Sequence[Any], seed: Any) -> list[Any]:
     if any(op.builtin.lane or op.builtin.observes_lanes for op in walk(block)):
         text = "its gradient is of all lanes of a block together; differentiate the kernel instead"
         raise fail(KernelNotImplementedError(f"grad(): the function asks which lane runs it, {text}"))
-    reversal = Reversal(function, LaunchForm(), {})
+    lanes = LaneGradients(function, LaunchForm())
+    reversal = Reversal(function, LaunchForm(), lanes, {})
     reversal.varied = varied_values(block, block.params)
-    scope = Scope(None, block, builder, known, forward=Forward(lost_values(function)))
+    scope = Scope(None, block, builder, known, forward=Forward(lost_values(function), lanes))
     scope.seed(block.results, [seed], reversal.varied)
     reversal.block(scope)
     found = [wrap(scope.take_datum(param)) for param in block.params]
