@@ -6,7 +6,6 @@ import contextlib
 import enum
 import io
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -308,37 +307,6 @@ def _() -> None:
 def _() -> None:
     with pytest.raises(AttributeError, match="does not have Warp's 'func_native' yet"):
         tk.func_native  # noqa: B018
-
-
-@row(
-    "`grad(f)` works in kernels alone, whose gradient takes what it gives for a constant; `func_grad` takes no "
-    "function with `Any` parameters"
-)
-def _() -> None:
-    @tk.func
-    def cubed(x: Any):
-        return x * x * x
-
-    @tk.func_grad(cubed)
-    def adj_cubed(x: Any, adj: Any):
-        tk.adjoint[x] += 3.0 * x * x * adj
-
-    @tk.kernel
-    def k(x: tk.array1d[float], out: tk.array1d[float]):
-        out[0] = tk.grad(cubed)(x[0])
-
-    x, g, out = np.float32([2]), np.zeros(1, np.float32), np.zeros(1, np.float32)
-    tk.launch(k, 1, [x], [out], adj_inputs=[g], adj_outputs=[np.ones(1, np.float32)], adjoint=True)
-    assert g == 12.0 and float(tk.grad(cubed)(2.0)) == 12.0
-
-    @wp.func
-    def generic(x: Any):
-        return x
-
-    with pytest.raises(RuntimeError, match="generic input arguments"):
-        wp.func_grad(generic)(lambda x, adj: None)
-    with pytest.raises(RuntimeError, match="only be called inside"):
-        wp.grad(generic)(2.0)
 
 
 # More than Warp has.

@@ -8,7 +8,6 @@ stores nothing; another keeps what it carries at some iterations in scratch memo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tilekit.builtins.grid import dimensions
 from tilekit.config import config
@@ -30,7 +29,7 @@ from tilekit.passes.inline import inline
 from tilekit.passes.lane_gradients import LaneGradients, check_gradient_lanes
 from tilekit.passes.lost import lost_values
 from tilekit.passes.scope import Forward, Scope
-from tilekit.passes.uniformity import WITH_LANES, runs_lanes
+from tilekit.passes.uniformity import keep_lanes
 
 PREFIX = "adj_"
 
@@ -50,9 +49,7 @@ def differentiate(fn: Function, form: LaunchForm | None = None) -> Program:
         KernelNotImplementedError: the gradient cannot be computed rightly; the error names the op and its line.
     """
     form = form or LaunchForm()
-    lanes = runs_lanes(fn, form.tiled)
-    fn = eliminate_dead_code(expand(canonicalize(fn)))
-    fn = replace(fn, options={**fn.options, WITH_LANES: True}) if lanes else fn
+    fn = eliminate_dead_code(expand(canonicalize(keep_lanes(fn, form.tiled))))
     refuse_mixed_arrays(inline(fn))  # what a replay reads is the user's own choice
     forward = Forward(lost_values(fn), LaneGradients(fn, form))
     found = _reversed(fn, form, forward)

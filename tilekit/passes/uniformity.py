@@ -4,6 +4,7 @@ depend on the lane."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from tilekit.errors import KernelValueError
@@ -34,6 +35,11 @@ def runs_lanes(fn: Function, tiled: bool) -> bool:
     if tiled or fn.options.get(WITH_LANES):
         return observes_lanes(fn, tiled)
     return any(op.builtin.cooperative or (op.builtin.lane and op.builtin.observes_lanes) for op in walk(fn.body))
+
+
+def keep_lanes(fn: Function, tiled: bool) -> Function:
+    """The function, which has the lanes that it has now whatever ops it loses."""
+    return replace(fn, options={**fn.options, WITH_LANES: True}) if runs_lanes(fn, tiled) else fn
 
 
 def is_update(op: Op) -> bool:

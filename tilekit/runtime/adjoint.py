@@ -272,15 +272,16 @@ def adjoint_of(
     its parameters for them. ``form`` is that of the launch; without it the grid has the dimensions that are named."""
     from tilekit.passes.differentiate import differentiate
     from tilekit.passes.gather_gradients import gather_gradients
+    from tilekit.passes.uniformity import keep_lanes
     from tilekit.passes.wanted import without_gradients, without_stores
 
+    tiled = form is None or form.tiled
     if wanted is not None:
-        function = without_stores(function, function.params.keys() - set(wanted))
+        function = without_stores(keep_lanes(function, tiled), function.params.keys() - set(wanted))
     program = differentiate(function, form)
     kept = {name: other for name, other in program.gradients.items() if wanted is None or name in wanted}
     program = without_gradients(program, [other for name, other in program.gradients.items() if name not in kept])
     ndim = form.ndim if form is not None and form.ndim is not None else dimensions(function)
-    tiled = form is None or form.tiled
     return gather_gradients(program, ndim, _is_deterministic(function.options), tiled), kept
 
 
