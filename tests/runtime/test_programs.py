@@ -15,14 +15,17 @@ import pytest
 from tests.split_sum import FORM, TILE, check, grid_of, made_for, numbers, split_sum, values_of
 from tilekit.config import config
 from tilekit.errors import CompileError, KernelAssertionError, KernelValueError, VerificationError
+from tilekit.ir.core import Value
 from tilekit.ir.program import Computed, Program
-from tilekit.ir.sizes import CeilDiv, Difference, Dim, Extent, FloorDiv, Product, Scalar
-from tilekit.ir.types import int32
+from tilekit.ir.sizes import CeilDiv, Difference, Dim, Extent, FloorDiv, Product, Scalar, Trips
+from tilekit.ir.types import ScalarType, int8, int32
 from tilekit.runtime.cpu import CpuKernel
 from tilekit.runtime.explain import explanation
 from tilekit.runtime.interpreter import array_at
 from tilekit.runtime.program import compile_program
+from tilekit.runtime.program_sizes import evaluated
 from tilekit.runtime.reference import run_reference
+from tilekit.runtime.scratch import HostMemory
 from tilekit.runtime.specialise import program_for
 from tilekit.runtime.warm import Like
 
@@ -124,6 +127,27 @@ def test_sizes_that_are_none() -> None:
     )
 
 
+def test_numbers_and_memory_that_there_are_not() -> None:
+    def refusal(size: Any, type: Any = int32) -> str:
+        count = Computed(Value(ScalarType(type), "splits"), size)
+        with pytest.raises(KernelValueError) as caught:
+            evaluated(replace(split_sum(), computed={"splits": count}), STARTS, VALUES, (1, 1))
+        return str(caught.value)
+
+    assert refusal(Extent("b", 0), int8) == "program 'split_sum', the number 'splits' of b.shape[0]: 200 is no int8"
+    assert refusal(Trips(0, 9, Scalar("most"))) == (
+        "program 'split_sum', the number 'splits' of len(range(0, 9, most)): len(range(0, 9, most)): the step is 0 "
+        "in this launch"
+    )
+    with pytest.raises(KernelValueError) as caught:
+        HostMemory().allocate(1 << 62, 0, None)
+    assert str(caught.value) == "there are no 4611686018427387904 bytes of memory for scratch arrays"
+
+
+STARTS = {"a": 0, "b": 5, "out": 10, "count": 15, "chunk": 20, "most": 21}
+VALUES = values_of(numbers(16, 16, 200), 16, 0)[0]
+
+
 def test_malformed_programs() -> None:
     program = split_sum()
     first, second = program.launches
@@ -181,6 +205,9 @@ def test_what_is_compiled_tells_of_every_launch(device: str) -> None:
     assert str(caught.value) == (
         "program 'split_sum' has 2 launches (sum_parts, add_parts), each with a folder of its own; ask its parts"
     )
+    with pytest.raises(CompileError) as caught:
+        _ = compiled.adjoint
+    assert str(caught.value) == "program 'split_sum' has no adjoint: only kernels are differentiated, and once"
     lines, threads = explanation(compiled).splitlines(), "1 thread" if device == "cpu" else "64 threads"
     assert lines[2:6] == [
         "  seen: scratch array2d<i32> of (dim[0], dim[1]), zeroed",
