@@ -10,6 +10,8 @@ from tilekit.builtins.grid import coordinate
 from tilekit.errors import Location
 from tilekit.ir.affine import Affine, affine_of, definitions
 from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, walk
+from tilekit.ir.regions import captured
+from tilekit.ir.rewrite import Rewriter
 from tilekit.ir.sizes import Size
 from tilekit.ir.types import ScalarType, TileType, int32
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
@@ -158,18 +160,13 @@ class Source:
 
 def inputs_of(op: Op) -> tuple[Value, ...]:
     """The values that an op and its blocks read."""
-    return tuple(dict.fromkeys((*op.inputs(), *(value for block in op.blocks for value in block.free))))
+    return tuple(dict.fromkeys((*op.inputs(), *captured(op))))
 
 
 def without(fn: Function, dropped: Callable[[Op], bool]) -> Function:
     """The function without some ops, and without what only they needed."""
-
-    def kept(block: Block) -> Block:
-        ops = (op for op in block.ops if not dropped(op))
-        found = (op.with_(blocks=tuple(map(kept, op.blocks))) if op.blocks else op for op in ops)
-        return Block(block.params, tuple(found), block.results)
-
-    return eliminate_dead_code(fn.with_body(kept(fn.body)))
+    kept = Rewriter(change=lambda op, rewriter: () if dropped(op) else None)
+    return eliminate_dead_code(fn.with_body(kept.block(fn.body)))
 
 
 def has_own_effect(op: Op) -> bool:
