@@ -48,8 +48,9 @@ def run_pipeline(fn: Function, target: Target, observe: Observer = lambda name, 
     verify(fn)
     observe("form_lanes", fn)
     for run in (*PASSES, *(CPU_PASSES if target.is_cpu else ())):
-        fn = run(fn)
-        verify(fn)
+        before, fn = fn, run(fn)
+        if fn is not before:
+            verify(fn)
         observe(run.__name__, fn)
     if not target.is_cpu:
         fn = serve_products(fn, target)

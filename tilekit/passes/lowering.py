@@ -7,7 +7,7 @@ from typing import Any
 
 from tilekit.errors import VerificationError
 from tilekit.ir.context import Builder, using
-from tilekit.ir.core import Function, Op, map_operand
+from tilekit.ir.core import Function, Op, map_operand, walk
 from tilekit.ir.handles import wrap
 from tilekit.ir.operands import operand_of
 from tilekit.ir.rewrite import Rewriter
@@ -36,9 +36,12 @@ def lowered(op: Op, operands: Mapping[str, Any], **leading: Any) -> tuple[list[O
 def lower_where(fn: Function, wanted: Callable[[Op], bool]) -> Function:
     """The function with those ops lowered that have a rule, are not of single lanes, and are wanted."""
 
-    def change(op: Op, rewriter: Rewriter) -> Any:
+    def lowers(op: Op) -> bool:
         own = op.builtin
-        if not own.has("lower") or own.lane or own.per_lane or not wanted(op):
+        return own.has("lower") and not (own.lane or own.per_lane) and wanted(op)
+
+    def change(op: Op, rewriter: Rewriter) -> Any:
+        if not lowers(op):
             return None
         operands = {name: rewriter.operand(operand) for name, operand in op.operands.items()}
         ops, data = lowered(op, operands)
@@ -46,5 +49,4 @@ def lower_where(fn: Function, wanted: Callable[[Op], bool]) -> Function:
         rewriter.known.update(zip(op.results, map(rewriter.look_up, data), strict=True))
         return made
 
-    body = Rewriter(change=change).block(fn.body)
-    return fn if body is fn.body else fn.with_body(body)
+    return fn.with_body(Rewriter(change=change).block(fn.body)) if any(map(lowers, walk(fn.body))) else fn
