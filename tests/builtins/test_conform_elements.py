@@ -60,6 +60,12 @@ def tile_adds(a: Any, t: Any, i: Any) -> None:
     tk.tile_atomic_add(a, t * t, offset=(-2, i))
 
 
+def tile_adds_alone(a: Any, t: Any, i: Any) -> None:
+    add = REGISTRY["tile_add_to"]
+    add(a, t, (i, -1))
+    add(a, t * t, (-2, i))
+
+
 def tile_elements(t: Any, i: Any) -> Any:
     return t[i, 2], t[0, i], t[i], t[:, i], t[1, 1] + t[i, i], t[::-1, 1:3]
 
@@ -135,6 +141,11 @@ class TestTileAtomics(Conformance):
         ),
         Case("tile_atomic_add", "sums", {"a": array("float32", 4, 5), "t": tile("float32", 3, 3),
              "i": scalar("int32", 2)}, call=tile_adds, outputs=("a",)),
+        *(
+            Case("tile_add_to", d, {"a": array(d, 4, 5), "t": tile(d, 3, 3), "i": scalar("int32", 2)},
+                 call=tile_adds_alone, outputs=("a",))
+            for d in ("float32", "float16", "int32")
+        ),
     ]  # fmt: skip
 
 

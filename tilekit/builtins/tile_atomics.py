@@ -96,7 +96,7 @@ def _adjoint(cx: Any, value: Any) -> dict[str, Any]:
     return {"t": lambda: cx.widen(REGISTRY["tile_load"](a, cx.zeros("t").shape, offset))}
 
 
-@builtin(atomics=("a",), adds="t", cooperative=True, by_element=True)
+@builtin(late=True, atomics=("a",), adds="t", cooperative=True, by_element=True)
 def tile_add_to(a: Array, t: Tile, offset: Index, bounds_check: bool = True) -> None:
     """``tile_atomic_add`` whose old elements nothing needs: neighbours are added together where the GPU can."""
 
@@ -126,6 +126,3 @@ def _add_emit(cx: Any, a: str, t: Any, offset: tuple[str, ...], types: Any) -> N
         else:
             cx.line(f"const tk::i64 steps[] = {{{', '.join(map(str, t.strides))}}};")
             cx.line(f"tk::tile_atomic_add<{t.element}, {dims}>(team, {t.pointer}, steps, {a}, at);")
-
-
-tile_add_to.has_no_adjoint("it replaces tile_atomic_add after gradients are taken")
