@@ -208,6 +208,16 @@ def test_stores_over_stores() -> None:
 
 
 @tk.kernel
+def total(a: tk.array2d[tk.float64], out: tk.array1d[tk.float64]):
+    tk.tile_store(out, tk.tile_sum(tk.exp(tk.tile_load(a, shape=(3, 4)))))
+
+
+def test_a_loss_of_one_block() -> None:
+    """Its place does not depend on the block, of which there is one."""
+    check(total, {"a": normal(3, 4), "out": np.zeros(1)}, (1,), "a")
+
+
+@tk.kernel
 def attention(
     q: tk.array2d[tk.float64], k: tk.array2d[tk.float64], v: tk.array2d[tk.float64], out: tk.array2d[tk.float64], n: int
 ):

@@ -196,6 +196,8 @@ class Contribution:
 
     def __init__(self, fn: Function, add: Op, ndim: int, sized: Mapping[Value, str], table: dict[Any, int]) -> None:
         self.location = add.location
+        self.once: frozenset[Counter] | None = None
+        """Coordinates by which blocks differ of which only the first contributes; None where that is not known yet."""
         if not add.builtin.adds:
             raise NotGathered(1, "its elements are added one at a time", add.location)
         alone = without(fn, lambda op: has_own_effect(op) and op is not add)
@@ -218,6 +220,11 @@ class Contribution:
         """What moves the tiles, in order of the array's axes."""
         self.summed: list[Counter] = [index for index in everything if index not in used]
         """What is added up to one tile, the outermost first."""
+
+    @property
+    def added(self) -> list[Counter]:
+        """What is added up to one tile, without what contributes once."""
+        return [index for index in self.summed if index not in (self.once or ())]
 
     def _index(self, op: Op) -> Index:
         where = op.location

@@ -15,6 +15,7 @@ from tilekit.ir.sizes import Product, Size, simplified
 from tilekit.ir.types import TileType
 from tilekit.passes.contributions import (
     Contribution,
+    Counter,
     Grid,
     NotGathered,
     Source,
@@ -92,6 +93,7 @@ class Conditions:
         Raises:
             NotGathered: something else cannot be computed again.
         """
+        contribution.once = None
         own, factors = _own_values(contribution)
         source, seen = contribution.source, set[Value]()
         counters = {Grid(axis) for axis in range(source.ndim)} | {index.value for index in contribution.loops}
@@ -113,7 +115,7 @@ class Conditions:
             if again and value not in own and _is_heavy(op):
                 where = "a product" if op.builtin.contraction else "a loop"
                 raise NotGathered(4, f"{where} would be computed again for each tile", op.location)
-            self._check(contribution.source, op, conditions=True)
+            self._check(contribution, op, conditions=True)
             waiting += inputs_of(op)
 
     def _check_index(self, contribution: Contribution, value: Value) -> None:
@@ -151,10 +153,11 @@ class Conditions:
 
     def _check_all(self, contribution: Contribution, value: Value) -> None:
         for op in _slice(contribution.source, value):
-            self._check(contribution.source, op, conditions=False)
+            self._check(contribution, op, conditions=False)
 
-    def _check(self, source: Source, op: Op, conditions: bool) -> None:
+    def _check(self, contribution: Contribution, op: Op, conditions: bool) -> None:
         """Raise for an op that cannot run in another kernel."""
+        source = contribution.source
         for each in (op, *(inner for block in op.blocks for inner in walk(block))):
             own = each.builtin
             if own.side_effect or own.writes or own.atomics:
@@ -165,44 +168,54 @@ class Conditions:
             for name in own.reads:
                 for array in leaves(each.operands[name]):
                     root, _ = source.root(array)
-                    if root in self.writers and not self._is_taken(root, each):
-                        raise NotGathered(4, "it depends on an array that the kernel writes", each.location)
+                    if root in self.writers:
+                        self._check_taken(contribution, root, each)
 
-    def _is_taken(self, array: Value, load: Op) -> bool:
-        """Whether a load reads what its block, and no other, overwrites next: then it finds the same before."""
-        writers = self.writers[array]
-        store = writers[0]
-        if len(writers) > 1 or not store.builtin.writes or "offset" not in store.operands:
-            return False
+    def _check_taken(self, contribution: Contribution, array: Value, load: Op) -> None:
+        """Raise unless what a load reads is overwritten next, by its own block: then another kernel finds the same."""
+        together = self._together(array, load)
+        if together is None or not together <= set(contribution.summed):
+            raise NotGathered(4, "it depends on an array that the kernel writes", load.location)
+        if contribution.once not in (None, together):
+            raise NotGathered(4, "it depends on arrays that different blocks write", load.location)
+        contribution.once = together
+
+    def _together(self, array: Value, load: Op) -> frozenset[Counter] | None:
+        """By which coordinates the blocks differ that overwrite next what a load reads: only the first of these finds
+        something. None where others may overwrite it."""
+        store, *others = self.writers[array]
         home = self.source.home
-        if home.get(load) is not home.get(store) or home.get(store) is None:
-            return False
-        ops = home[store].ops
+        if others or not store.builtin.writes or "offset" not in store.operands or home.get(load) is None:
+            return None
+        if home[load] is not home[store]:
+            return None
         arrays = [load.operands[load.builtin.reads[0]], store.operands[store.builtin.writes[0]]]
         alike = load.operands["offset"] == store.operands["offset"] and arrays[0] is arrays[1]
         if not alike or load.results[0].type.shape != _tile(store).shape:  # type: ignore[union-attr]
-            return False
-        return ops.index(load) < ops.index(store) and self._is_apart(store)
+            return None
+        ops = home[store].ops
+        return self._not_apart(store) if ops.index(load) < ops.index(store) else None
 
-    def _is_apart(self, store: Op) -> bool:
-        """Whether each block and each iteration writes elements of its own."""
+    def _not_apart(self, store: Op) -> frozenset[Counter] | None:
+        """The coordinates that do not move what an op writes; None where other blocks or iterations may write there."""
         source, around = self.source, self.source.around[store]
         parts = source.root(next(leaves(store.operands[store.builtin.writes[0]])))[1]
         items = [(item, 1) for part in parts for item in entries(part.operands["index"])]
         items += list(zip(entries(store.operands["offset"]), _tile(store).shape, strict=False))
         if not all(map(is_loop, around)):
-            return False
+            return None
         steps: dict[Any, Any] = {Grid(axis): 1 for axis in range(source.ndim)}
         steps |= {op.blocks[0].params[0]: source.size(op.operands["step"]) for op in around}
         for item, extent in items:
             terms = affine_of(item, source.defined).terms
             moving = [(self._counter(value), by) for value, by in terms.items() if source.size(value) is None]
             if len(moving) == 1 and isinstance(step := steps.get(moving[0][0]), int):
-                if abs(step * moving[0][1]) >= extent:
-                    del steps[moving[0][0]]
+                if abs(step * moving[0][1]) < extent:
+                    return None
+                del steps[moving[0][0]]
             elif moving:
-                return False
-        return not steps
+                return None
+        return frozenset(steps) if all(isinstance(index, Grid) for index in steps) else None
 
     def _counter(self, value: Value) -> Any:
         op = self.source.defined.get(value)

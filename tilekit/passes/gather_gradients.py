@@ -174,7 +174,7 @@ def _contributions(
 def _how(contributions: list[Contribution], launch: Launch, dims: tuple[Size, ...]) -> str:
     """In words, what a kernel that gathers does."""
     over = f"over a grid of ({', '.join(map(str, launch.grid or ()))})"
-    sums = [" and ".join(str(trips_of(index, dims)) for index in each.summed) for each in contributions]
+    sums = [" and ".join(str(trips_of(index, dims)) for index in each.added) for each in contributions]
     return f"{over}, each the sum of {'; then of '.join(text or 'one' for text in sums)}"
 
 

@@ -13,13 +13,17 @@ from tilekit.ir.context import Builder, using
 from tilekit.ir.core import Const, Function, Value, map_operand
 from tilekit.ir.handles import OPERATORS, Array, wrap
 from tilekit.ir.program import Computed, Launch, Program, Scratch
-from tilekit.ir.sizes import CeilDiv, Size, simplified
+from tilekit.ir.sizes import CeilDiv, Min, Size, simplified
 from tilekit.ir.types import ArrayType, ScalarType, TileType, int32
 from tilekit.passes.contributions import Contribution, Counter, Grid, Source, entries
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.gather_conditions import Kept
 from tilekit.passes.gather_nest import Nest, like, number_of, widened, zeros
 from tilekit.passes.gather_widths import widths_of
+
+
+MOST_DIMENSIONS = 4
+"""Of a launch's grid."""
 
 
 class Memory:
@@ -114,7 +118,7 @@ def gather(
             array = _until(array, axis, at[axis], first, counts, kernel)
         old = OPERATORS["cast"](tile_load(Array(array), total.shape, at), first.type.dtype)
         tile_store(Array(array), OPERATORS["cast"](old + total, array.type.dtype), at)
-    return Launch(kernel.done(), _grid(first, dims, widths))
+    return Launch(kernel.done(), _grid(contributions, dims, widths))
 
 
 def _part(array: Value, contribution: Contribution, nest: Nest) -> Value:
@@ -152,11 +156,15 @@ def trips_of(index: Counter, dims: tuple[Size, ...]) -> Size:
     return dims[index.axis] if isinstance(index, Grid) else index.trips
 
 
-def _grid(contribution: Contribution, dims: tuple[Size, ...], widths: Mapping[int, int]) -> tuple[Size, ...]:
-    """A block for each position of its tile."""
-    along = zip(contribution.moving, _along(contribution, widths), strict=True)
+def _grid(contributions: list[Contribution], dims: tuple[Size, ...], widths: Mapping[int, int]) -> tuple[Size, ...]:
+    """A block for each position of their tile; none where the user's launch has no blocks."""
+    first = contributions[0]
+    along = zip(first.moving, _along(first, widths), strict=True)
     sizes = [(trips_of(index, dims), width) for index, width in along]
-    return tuple(simplified(size if width == 1 else CeilDiv(size, width)) for size, width in sizes) or (1,)
+    moving = [simplified(size if width == 1 else CeilDiv(size, width)) for size, width in sizes]
+    once = {index for each in contributions for index in each.once or ()}
+    some = (Min(trips_of(index, dims), 1) for index in first.summed if index in once)
+    return (*moving, *some)[:MOST_DIMENSIONS] or (1,)
 
 
 def keep(fn: Function, kept: Mapping[Any, Kept], dims: tuple[Size, ...], memory: Memory) -> Function:

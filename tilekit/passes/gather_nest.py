@@ -60,6 +60,7 @@ class Nest:
 
     def move(self, counts: Mapping[Counter, Any]) -> None:
         """Set the indices that move the tiles, from how many lie before that of the block."""
+        self.at.update(dict.fromkeys(self.contribution.once or (), Const(INDEX, 0)))
         for index, count in counts.items():
             if isinstance(index, Index):
                 first, _, step = self._range(index)
@@ -75,7 +76,7 @@ class Nest:
 
     def open(self) -> None:
         """Begin the loops."""
-        for index in self.contribution.summed:
+        for index in self.contribution.added:
             self.bounds.append(self._range(index))
             value = Value(index.value.type if isinstance(index, Index) else INDEX)
             self.indices.append(value)
