@@ -103,3 +103,44 @@ def test_a_tape_that_does_not_verify_keeps_no_checksum() -> None:
     x[:] = 1.0
     tape.backward(grads=[(y, of_numpy(ONES))])
     assert numbers(tape.gradients[x]) == [2.0] * 4
+
+
+FACTOR = 2.0
+
+
+@tk.kernel
+def scaled(x: tk.array1d[float], y: tk.array1d[float]):
+    tk.tile_store(y, FACTOR * tk.tile_load(x, shape=4))
+
+
+def test_an_outer_value_that_has_changed_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = of_numpy(X), of_numpy(ZEROS)
+    with tk.Tape() as tape:
+        go(scaled, x, y)
+    monkeypatch.setitem(globals(), "FACTOR", 3.0)
+    with pytest.raises(KernelValueError) as caught:
+        tape.backward(grads=[(y, of_numpy(ONES))])
+    assert caught.value.message == (
+        "an outer value that kernel 'scaled' reads has changed since this launch, so its gradient would be another "
+        "one; pass what changes as an argument"
+    )
+    monkeypatch.undo()
+    tape.backward(grads=[(y, of_numpy(ONES))])
+    assert numbers(tape.gradients[x]) == [2.0] * 4
+
+
+def test_backward_runs_under_the_options_of_the_launch() -> None:
+    x, y = of_numpy(X), of_numpy(ZEROS)
+    scaled.cache.clear()
+    with tk.config.scoped(checked=True), tk.Tape() as tape:
+        go(scaled, x, y)
+    tape.backward(grads=[(y, of_numpy(ONES))])
+    assert len({key[4] for key in scaled.cache}) == 1, "the options' number in the keys of launch and adjoint"
+
+
+def test_arrays_without_elements() -> None:
+    x, y = of_numpy([]), of_numpy([])
+    with tk.Tape() as tape:
+        go(squares, x, y)
+    tape.backward(grads=[(y, of_numpy([]))])
+    assert numbers(tape.gradients[x]) == []

@@ -307,3 +307,12 @@ def form_kept(kernel: Kernel, key: Any, form: LaunchForm) -> Any:
     if type(found) is ByBlockDim:
         found = found.get(found.key(form))
     return found.current() if type(found) is GuardedForms else found
+
+
+def is_current(kernel: Kernel, compiled: Any) -> bool:
+    """Whether what a launch has run is what the kernel still means, as far as values that its trace has read go."""
+    for found in kernel.cache.values():
+        for forms in found.values() if type(found) is ByBlockDim else (found,):
+            if type(forms) is GuardedForms and any(form is compiled for _, form in forms.forms):
+                return forms.current() is compiled
+    return True

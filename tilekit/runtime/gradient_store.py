@@ -42,6 +42,12 @@ class Storage:
         self.lost: str | None = None
         """What wrote it, from arrays that require grad, and has no gradient for it."""
 
+    def meets(self, view: ArrayView, low: int, high: int) -> bool:
+        """Whether an array in the bytes from ``low`` to before ``high`` has memory here."""
+        if low == high:  # it has none
+            return (self.low, self.high, self.device, self.dtype) == (low, high, view.device, view.dtype)
+        return self.device == view.device and self.low < high and low < self.high
+
     def make(self) -> None:
         """Make a gradient of zeros."""
         count = -(-(self.high - self.low) // self.dtype.itemsize)
@@ -108,7 +114,7 @@ class GradientStore:
         low, high, delta = _whole(view)
         if delta is not None:
             self._warps[id(view.owner)] = view.owner
-        found = [s for s in self.storages if s.device == view.device and s.low < high and low < s.high]
+        found = [s for s in self.storages if s.meets(view, low, high)]
         if not found:
             found = [Storage(view, low, high, delta)]
             self.storages.append(found[0])

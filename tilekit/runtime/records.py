@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
+from tilekit.config import config
+from tilekit.errors import KernelValueError
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.notices import calling_place
 from tilekit.ir.types import find_dtype
-from tilekit.runtime.arguments import bind, parameters_of, types_of, with_defaults
+from tilekit.runtime.arguments import bind, is_current, parameters_of, types_of, with_defaults
 from tilekit.runtime.array_view import ArrayView, overlaps
 from tilekit.runtime.arrays import library_of, view_of
 from tilekit.runtime.gradients import watch
 from tilekit.runtime.grids import block_dim_of, dims_of, form_of
 from tilekit.runtime.guards import Guard, note_writes
+from tilekit.runtime.launch_options import options_now
 
 if TYPE_CHECKING:
+    from tilekit.runtime.adjoint import AdjointLaunch
     from tilekit.runtime.gradient_store import GradientStore
     from tilekit.runtime.tape import Tape
 
@@ -28,8 +32,6 @@ How = tuple[Any, Any, bool]
 class LaunchRecord:
     """A launch of a kernel that has run."""
 
-    __slots__ = ("__weakref__", "arguments", "grid", "guards", "how", "kernel", "place", "views", "written")
-
     def __init__(
         self,
         kernel: Kernel,
@@ -39,8 +41,12 @@ class LaunchRecord:
         written: frozenset[str],
         how: How,
         verify: bool | None,
+        compiled: Any = None,
     ) -> None:
         self.kernel = kernel
+        self._options = options_now()
+        self._meaning = kernel.capture_key(), compiled
+        """What the kernel stood for: its outer values, and what ran."""
         self.grid = dims_of(dim)
         self.arguments = arguments
         self.views = views
@@ -76,7 +82,7 @@ class LaunchRecord:
         """Take the gradients of what it wrote, and add to those of what it read.
 
         Raises:
-            KernelValueError: an array that the adjoint reads was written since.
+            KernelValueError: an array that the adjoint reads was written since, or an outer value has changed.
         """
         floats = self.floats()
         coming = {name: store.gradient(floats[name], make=False) for name in floats if name in self.written}
@@ -89,10 +95,7 @@ class LaunchRecord:
             for name, view in floats.items()
             if coming.get(name) is not None or (name not in coming and store.is_active(view))
         }
-        from tilekit.runtime.adjoint import prepare_adjoint
-
-        device, block_dim, tiled = self.how
-        launch = prepare_adjoint(self.kernel, self.grid, self.arguments, gradients, device, block_dim, tiled)
+        launch = self._adjoint(gradients)
         for name in self.kernel.parameters:
             if name in launch.form.reads:
                 self.guards[name].check(self, name)
@@ -101,6 +104,22 @@ class LaunchRecord:
         launch.run(None)
         for name in launch.form.replaced & coming.keys():
             store.consume(floats[name], self)
+
+    def _adjoint(self, gradients: Mapping[str, Any]) -> AdjointLaunch:
+        """The backward launch, of the kernel as it was, under the options that the launch had."""
+        from tilekit.runtime.adjoint import prepare_adjoint
+
+        captures, compiled = self._meaning
+        if self.kernel.capture_key() != captures or not is_current(self.kernel, compiled):
+            raise KernelValueError(
+                f"an outer value that kernel {self.kernel.key!r} reads has changed since this launch, so its gradient "
+                "would be another one; pass what changes as an argument",
+                self.place,
+            )
+        device, block_dim, tiled = self.how
+        same = options_now().number == self._options.number
+        with nullcontext() if same else config.scoped(**self._options.values):
+            return prepare_adjoint(self.kernel, self.grid, self.arguments, gradients, device, block_dim, tiled)
 
 
 class OnWarpsTape:
@@ -152,7 +171,7 @@ def note_launch(tape: Any, kernel: Kernel, dim: Any, arguments: Sequence[Any], c
     if records:
         note_writes(records, {name: views[name] for name in written}, f"kernel {kernel.key!r}")
     if tape is not None and any(view.dtype.is_float for view in views.values()):
-        record = LaunchRecord(kernel, dim, given, views, written, how, getattr(tape, "verify", None))
+        record = LaunchRecord(kernel, dim, given, views, written, how, getattr(tape, "verify", None), compiled)
         if watch.tape is not None and tape is watch.tape:
             watch.tape.launches.append(record)
         else:
