@@ -65,6 +65,12 @@ def test_a_kernel_of_16_bit_floats_is_checked_in_them(dtype: Any, capsys: pytest
 
 
 @tk.kernel
+def in_tf32(a: tk.array2d[float], b: tk.array2d[float], out: tk.array2d[float]):
+    product = tk.tile_matmul(tk.tile_load(a, shape=(8, 8)), tk.tile_load(b, shape=(8, 8)), precision="tf32")
+    tk.tile_store(out, product)
+
+
+@tk.kernel
 def of_atoms(x: tk.array1d[float], out: tk.array1d[float]):
     a = tk.tile_load(x, shape=8)
     r = tk.tile_zeros(shape=8, dtype=float)
@@ -81,6 +87,9 @@ def test_devices_and_atoms(device: str, capsys: pytest.CaptureFixture[str]) -> N
     assert tk.gradcheck(of_atoms, dim=1, inputs=inputs, outputs=outputs, device=device)
     assert "in float32: passed" in capsys.readouterr().out
     inputs, outputs = arrays()
+    square = [there(normal(8, 8)) for _ in range(3)]
+    assert tk.gradcheck(in_tf32, dim=1, inputs=square[:2], outputs=square[2:], device=device)
+    assert "in float64: passed" in capsys.readouterr().out
     given = [there(x) if isinstance(x, np.ndarray) else x for x in inputs]
     assert tk.gradcheck(layer(), dim=(2, 2), inputs=given, outputs=list(map(there, outputs)), device=device)
 

@@ -60,10 +60,13 @@ class _Widener:
     def op(self, op: Op) -> Op:
         return op.with_(
             operands={name: map_operand(operand, self.item) for name, operand in op.operands.items()},
-            attrs={name: self.attribute(value) for name, value in op.attrs.items()},
+            attrs={name: self.attribute(op, name, value) for name, value in op.attrs.items()},
             results=tuple(map(self.value, op.results)),
             blocks=tuple(map(self.block, op.blocks)),
         )
 
-    def attribute(self, value: Any) -> Any:
+    @staticmethod
+    def attribute(op: Op, name: str, value: Any) -> Any:
+        if name == "precision":  # how float32 factors are rounded, which is no part of what is differentiated
+            return op.builtin.defaults[name]
         return wide_dtype(value) if isinstance(value, DType) else value
