@@ -64,17 +64,17 @@ def attention(q: A2, k: A2, v: A2, out: A2, n: int):
     i = tk.tid()
     a = tk.tile_load(q, shape=(2, 3), offset=(2 * i, 0))
     m = tk.tile_full((2, 1), -1e30, tk.float64)
-    l = tk.tile_zeros(shape=(2, 1), dtype=tk.float64)
+    total = tk.tile_zeros(shape=(2, 1), dtype=tk.float64)
     acc = tk.tile_zeros(shape=(2, 3), dtype=tk.float64)
     for j in range(n):
         s = tk.tile_matmul(a, tk.tile_transpose(tk.tile_load(k, shape=(2, 3), offset=(2 * j, 0))))
         mn = tk.tile_map(tk.max, m, tk.tile_reshape(tk.tile_max(s, axis=1), (2, 1)))
         p = tk.exp(s - tk.tile_broadcast(mn, (2, 2)))
         c = tk.exp(m - mn)
-        l = l * c + tk.tile_reshape(tk.tile_sum(p, axis=1), (2, 1))
+        total = total * c + tk.tile_reshape(tk.tile_sum(p, axis=1), (2, 1))
         acc = acc * tk.tile_broadcast(c, (2, 3)) + tk.tile_matmul(p, tk.tile_load(v, shape=(2, 3), offset=(2 * j, 0)))
         m = mn
-    tk.tile_store(out, acc / tk.tile_broadcast(l, (2, 3)), offset=(2 * i, 0))
+    tk.tile_store(out, acc / tk.tile_broadcast(total, (2, 3)), offset=(2 * i, 0))
 
 
 @tk.kernel
