@@ -151,7 +151,7 @@ def _backwards(start: Any, stop: Any, step: Any) -> tuple[Any, Any, Any] | None:
     return start + count - step if step not in (1, -1) else stop - step, start - step, -step
 
 
-@builtin()
+@builtin(operator="range length")
 def range_length(start: Scalar, stop: Scalar, step: Scalar) -> Scalar:
     """How many indices a range has; none where the step is zero."""
 

@@ -72,7 +72,7 @@ class Place:
 class Kept:
     """What is kept of one loop: an iteration, and what is carried into it."""
 
-    def __init__(self, places: list[Place], slots: int) -> None:
+    def __init__(self, places: list[Place], slots: Size) -> None:
         self.places = places
         self.slots = slots
 
@@ -90,7 +90,8 @@ class Kept:
         if fits:
             return at + 1
         length = goal - at + 1
-        left = OPERATORS["cast"](self.slots - slot, int64)
+        slots = self.slots if isinstance(self.slots, int) else OPERATORS["shape"](Array(self.places[0].array), 1)
+        left = OPERATORS["cast"](slots - slot, int64)
         again, reach = wrap(Value(INT)), wrap(Value(INT))
 
         def go(reach: Any) -> Any:
@@ -108,7 +109,7 @@ class Kept:
         return REGISTRY["where"](left > 1, at + step, constant(NEVER, INT))
 
 
-def scratch_for(name: str, type: Type, how: How, blocks: Size, slots: int, lanes: int) -> Scratch:
+def scratch_for(name: str, type: Type, how: How, blocks: Size, slots: Size, lanes: int) -> Scratch:
     """The scratch array for one carried value; arrays have at most four dimensions."""
     shape: tuple[Size, ...] = {"block": (), "lane": (lanes,), "shared": (1,), "tile": ()}[how]
     if isinstance(type, TileType):
@@ -117,6 +118,7 @@ def scratch_for(name: str, type: Type, how: How, blocks: Size, slots: int, lanes
     return Scratch(Value(ArrayType(type.dtype, len(shape)), name), shape)
 
 
-def kept_bytes(scratch: Scratch) -> int:
-    """The bytes of a scratch array that are for one block."""
-    return prod(size for size in scratch.shape[1:] if isinstance(size, int)) * scratch.value.type.dtype.bits // 8
+def kept_bytes(scratch: Scratch, checkpoints: int) -> int:
+    """The bytes of a scratch array that are for one block, at most."""
+    _, *shape = scratch.shape
+    return prod(size if isinstance(size, int) else checkpoints for size in shape) * scratch.value.type.dtype.bits // 8

@@ -8,6 +8,7 @@ stores nothing; another keeps what it carries at some iterations in scratch memo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from tilekit.builtins.grid import dimensions
 from tilekit.config import config
@@ -16,7 +17,7 @@ from tilekit.ir.context import Builder, LaunchForm, using
 from tilekit.ir.core import Function, Op, Value
 from tilekit.ir.gradients import gradient_type, has_gradient
 from tilekit.ir.program import Launch, Program, Scratch
-from tilekit.ir.sizes import CeilDiv, Dim, Product, Size
+from tilekit.ir.sizes import CeilDiv, Difference, Dim, Max, Min, Product, Size, simplified
 from tilekit.ir.types import ArrayType, Type
 from tilekit.passes.activity import read_parameters, varied_values, writes_gradient
 from tilekit.passes.adjoint_context import Adjoint
@@ -26,6 +27,7 @@ from tilekit.passes.checkpoints import How, Place, kept_bytes, scratch_for
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.expand import expand
 from tilekit.passes.inline import inline
+from tilekit.passes.host_sizes import size_of
 from tilekit.passes.lane_gradients import LaneGradients, check_gradient_lanes
 from tilekit.passes.lost import lost_values
 from tilekit.passes.scope import Forward, Scope
@@ -61,7 +63,8 @@ def differentiate(fn: Function, form: LaunchForm | None = None) -> Program:
 def _reversed(fn: Function, form: LaunchForm, forward: Forward) -> Program:
     arrays = gradient_arrays(fn)
     known = {value: Value(value.type, value.hint) for value in fn.params.values()}
-    reversal = Reversal(fn, form, forward.lanes, {fn.params[name]: value for name, value in arrays.items()})
+    names = {known[value]: name for name, value in fn.params.items()}
+    reversal = Reversal(fn, form, forward.lanes, {fn.params[name]: value for name, value in arrays.items()}, names)
     builder = Builder(locate=lambda: reversal.location)
     with using(builder):
         reversal.block(Scope(None, fn.body, builder, known, forward=forward))
@@ -73,7 +76,7 @@ def _reversed(fn: Function, form: LaunchForm, forward: Forward) -> Program:
     if forward.lanes.count is not None:
         check_gradient_lanes(adjoint, form)
     gradients = {name: value.hint for name, value in arrays.items()}
-    size = sum(kept_bytes(scratch) for scratch in kept.values())
+    size = sum(kept_bytes(scratch, reversal.checkpoints) for scratch in kept.values())
     return Program(adjoint.name, params, (Launch(adjoint),), kept, gradients=gradients, kept_bytes=size)
 
 
@@ -94,18 +97,27 @@ def gradient_arrays(fn: Function) -> dict[str, Value]:
 class Reversal:
     """What the whole adjoint shares."""
 
-    def __init__(self, fn: Function, form: LaunchForm, lanes: LaneGradients, gradients: Mapping[Value, Value]) -> None:
+    def __init__(
+        self,
+        fn: Function,
+        form: LaunchForm,
+        lanes: LaneGradients,
+        gradients: Mapping[Value, Value],
+        names: Mapping[Value, str] | None = None,
+    ) -> None:
         self.fn = fn
         self.form = form
         self.varied = varied_values(fn.body)
         self.gradients = gradients
+        self.names = names or {}
+        """Of the adjoint's own parameters that are the kernel's."""
         self.location: Location | None = None
         self.scratch: list[Scratch] = []
         own = (fn.options.get("module_options") or {}).get("checkpoints")
         self.checkpoints: int = config.checkpoints if own is None else own
         self.lanes = lanes
 
-    def keep(self, value: Value | None, type: Type, how: How, slots: int) -> Place:
+    def keep(self, value: Value | None, type: Type, how: How, slots: Size) -> Place:
         """A scratch array for a value that a loop carries."""
         taken = {*self.fn.params, *(v.hint for v in self.gradients.values()), *(s.value.hint for s in self.scratch)}
         name = stem = f"kept_{value.hint}" if value is not None and value.hint else "kept"
@@ -115,6 +127,11 @@ class Reversal:
             name = f"{stem}_{number}"
         self.scratch.append(scratch_for(name, type, how, self._blocks(), slots, self.lanes.count or 1))
         return Place(self.scratch[-1].value, type, how)
+
+    def slots(self, count: Any, scope: Scope) -> Size:
+        """How many states of a loop are kept: fewer where the host knows that it runs less often."""
+        trips: Size | None = count if isinstance(count, int) else size_of(count.datum, scope.recorded(), self.names)
+        return self.checkpoints if trips is None else simplified(Min(Max(Difference(trips, 1), 1), self.checkpoints))
 
     def _blocks(self) -> Size:
         ndim = self.form.ndim or dimensions(self.fn)

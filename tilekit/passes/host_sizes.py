@@ -77,6 +77,10 @@ def _truncated(a: Size, b: Size) -> Size | None:
     return Sum(Max(FloorDiv(a, b), 0), Min(CeilDiv(a, b), 0))
 
 
+def _length(start: Size, stop: Size, step: Size) -> Size | None:
+    return Trips(start, stop, step) if isinstance(step, int) and step else None
+
+
 _MEANINGS: dict[str, Callable[..., Size | None]] = {
     "+": Sum,
     "-": Difference,
@@ -87,5 +91,6 @@ _MEANINGS: dict[str, Callable[..., Size | None]] = {
     "min": Min,
     "max": Max,
     "cast": lambda a: a,
+    "range length": _length,
 }
 """By the Python operator that an op means."""

@@ -31,17 +31,21 @@ class Lost:
         text = f"the gradient needs {name} again"
         if self.loop is not None:
             text = f"cannot differentiate this loop: the gradient needs {name}, which the loop carries"
-        if self.writer is None:
-            why = (
-                f"it depends on the result of {self.cause.builtin.spelled}, and running that twice would change memory"
-            )
-        else:
-            why = (
-                f"it depends on what array {self.array!r} held when it was read at line {_line(self.cause)}, and it is "
-                f"written at line {_line(self.writer)}; write to another array"
-            )
         place = self.loop or self.writer or self.cause
-        return KernelNotImplementedError(f"{text}; {why}", place.location)
+        return KernelNotImplementedError(f"{text}; it depends on {self._why()}", place.location)
+
+    def refuse_count(self, loop: Op) -> KernelNotImplementedError:
+        """The error for a loop whose condition is such a value, so that its iterations cannot be counted again."""
+        text = f"cannot differentiate this loop: whether it goes on depends on {self._why()}"
+        return KernelNotImplementedError(text, loop.location)
+
+    def _why(self) -> str:
+        if self.writer is None:
+            return f"the result of {self.cause.builtin.spelled}, and running that twice would change memory"
+        return (
+            f"what array {self.array!r} held when it was read at line {_line(self.cause)}, and it is written at line "
+            f"{_line(self.writer)}; write to another array"
+        )
 
 
 def _line(op: Op) -> int:

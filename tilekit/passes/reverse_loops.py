@@ -42,6 +42,9 @@ class Advance:
         params, yielded = carried_params(op), carried_yields(op, body)
         lost = scope.forward.lost
         leading = next_conditions(op) if conditions else ()
+        for item in leading:
+            if isinstance(item, Value) and item in lost:
+                raise lost[item].refuse_count(op)
         self.positions = [i for i, param in enumerate(params) if param in set(wanted)]
         while True:
             results = (*leading, *(yielded[i] for i in self.positions))
@@ -195,21 +198,18 @@ class States:
         self.placeholders = inner.needed
         self.advance = Advance(loop.op, loop.scope, inner.needed)
         params = self.advance.params
-        slots = 1 if loop.scope.element else loop.reversal.checkpoints
-        if isinstance(trips, int):
-            slots = min(slots, max(1, trips - 1))
-        self.fits = isinstance(trips, int) and trips <= slots + 1
-        start = (Const(INT, 0), *self.advance.start())
-        self.start = start
+        self.most = 1 if loop.scope.element else loop.reversal.checkpoints
+        self.fits = isinstance(trips, int) and trips <= self.most + 1
+        self.start = (Const(INT, 0), *self.advance.start())
         self.kept: Kept | None = None
-        self.slots = slots
         if not loop.scope.element:
+            slots = loop.reversal.slots(trips, loop.scope)
             hows = how_kept(loop.op, loop.scope.forward.lanes, params)
             keep = loop.reversal.keep
             places = [keep(None, INT, hows[0], slots)]
             places += [keep(p, p.type, how, slots) for p, how in zip(params, hows[1:], strict=True)]
             self.kept = Kept(places, slots)
-            self.kept.save(constant(0, SLOT), start)
+            self.kept.save(constant(0, SLOT), self.start)
 
     def enter(self, goal: Any, top: Any, swapped: dict[Value, Any]) -> Any:
         """Record what gives the state of iteration ``goal``, and put it in place of what stands for it.
@@ -219,7 +219,7 @@ class States:
         at, *state = self.kept.load(top) if self.kept is not None else self.start
         below = top - REGISTRY["where"](wrap(at) == goal, constant(1, SLOT), constant(0, SLOT))
         ahead = constant(NEVER, INT)
-        if self.kept is not None and self.slots > 1:
+        if self.kept is not None and self.most > 1:
             ahead = self.kept.after(wrap(at), goal, top, self.fits)
         first = (at, datum_of(ahead), datum_of(top), *state)
         params = (Value(INT, "at"), Value(INT, "ahead"), Value(SLOT, "slot"), *fresh(self.advance.params))
@@ -239,7 +239,7 @@ class States:
 
     def _keep(self, at: Any, goal: Any, ahead: Any, slot: Any, state: tuple[Value, ...]) -> tuple[Any, Any]:
         """Keep the state of iteration ``at`` where it is the next to be kept."""
-        if self.kept is None or self.slots == 1:
+        if self.kept is None or self.most == 1:
             return ahead, slot
         with building() as builder:
             above = slot + 1

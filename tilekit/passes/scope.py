@@ -156,6 +156,11 @@ class Scope:
         self.builder.ops[-1] = self.builder.ops[-1].with_(results=(result,))
         return result
 
+    def recorded(self) -> dict[Value, Op]:
+        """The ops of the adjoint so far whose results can be used here."""
+        outer = self.parent.recorded() if self.parent is not None else {}
+        return {**outer, **{result: op for op in self.builder.ops for result in op.results}}
+
     # Gradients.
 
     def add(self, value: Value, given: Any) -> None:
