@@ -26,8 +26,8 @@ from tilekit.passes.canonicalize import canonicalize
 from tilekit.passes.checkpoints import How, Place, kept_bytes, scratch_for
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.expand import expand
-from tilekit.passes.inline import inline
 from tilekit.passes.host_sizes import size_of
+from tilekit.passes.inline import inline
 from tilekit.passes.lane_gradients import LaneGradients, check_gradient_lanes
 from tilekit.passes.lost import lost_values
 from tilekit.passes.scope import Forward, Scope

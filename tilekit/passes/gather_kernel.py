@@ -21,7 +21,6 @@ from tilekit.passes.gather_conditions import Kept
 from tilekit.passes.gather_nest import Nest, like, number_of, widened, zeros
 from tilekit.passes.gather_widths import widths_of
 
-
 MOST_DIMENSIONS = 4
 """Of a launch's grid."""
 
