@@ -17,15 +17,18 @@ ON_GPU = [pytest.mark.gpu, pytest.mark.skipif(not GPUS, reason="needs a CUDA dev
 DEVICES = ["interpret", "cpu", pytest.param("cuda:0", marks=ON_GPU)]
 
 
-def check(kernel: Any, device: str, blocks: int, outputs: dict[str, np.ndarray], **inputs: np.ndarray) -> None:
+def check(
+    kernel: Any, device: str, grid: int, outputs: dict[str, np.ndarray], tiled: bool = True, **inputs: np.ndarray
+) -> None:
     """Compare gradients with central differences along a random direction each."""
+    launch = tk.launch_tiled if tiled else tk.launch
     rng = np.random.default_rng(4)
     seeds = {name: rng.standard_normal(array.shape) for name, array in outputs.items()}
 
     def loss(changed: dict[str, np.ndarray]) -> float:
         found = {name: np.zeros_like(array) for name, array in outputs.items()}
         given = list({**inputs, **changed}.values())
-        tk.launch_tiled(kernel, blocks, given, list(found.values()), block_dim=LANES, device="cpu")
+        launch(kernel, grid, given, list(found.values()), block_dim=LANES, device="cpu")
         return float(sum(np.sum(found[name] * seeds[name]) for name in outputs))
 
     found = {name: np.zeros_like(array) for name, array in inputs.items()}
@@ -35,7 +38,7 @@ def check(kernel: Any, device: str, blocks: int, outputs: dict[str, np.ndarray],
     held = [there(array) for array in given] if device.startswith("cuda") else given
     passed = arguments(held)
     adjoints = dict(zip(gradients, passed[len(inputs) + len(state) :], strict=True))
-    launch_adjoint(kernel, blocks, passed[: -len(adjoints)], adjoints, block_dim=LANES, device=device)
+    launch_adjoint(kernel, grid, passed[: -len(adjoints)], adjoints, block_dim=LANES, device=device, tiled=tiled)
     if device.startswith("cuda"):
         found = dict(zip(inputs, (array.numpy() for array in held[len(inputs) + len(state) :]), strict=False))
     for name, array in inputs.items():
@@ -65,6 +68,23 @@ def test_numbers_that_lanes_share_and_numbers_of_their_own(device: str) -> None:
     rng = np.random.default_rng(1)
     outputs = {"out": np.zeros(2 * LANES), "sums": np.zeros(2)}
     check(own, device, 2, outputs, a=rng.standard_normal(2), b=rng.standard_normal(2 * LANES))
+
+
+@tk.kernel
+def points(a: tk.array1d[tk.float64], b: tk.array1d[tk.float64], out: tk.array1d[tk.float64]):
+    i = tk.tid()
+    shared = a[0]
+    t = tk.tile(b[i] * shared)
+    total = tk.tile_sum(t * t)
+    out[i] = total[0] * b[i] + tk.untile(t * shared) * shared
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_points_of_a_launch_are_lanes_also_where_the_last_block_lacks_some(device: str) -> None:
+    rng = np.random.default_rng(3)
+    count = 2 * LANES - 2
+    given = {"a": rng.standard_normal(1), "b": rng.standard_normal(count)}
+    check(points, device, count, {"out": np.zeros(count)}, tiled=False, **given)
 
 
 @tk.kernel
