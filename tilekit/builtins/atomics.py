@@ -88,7 +88,7 @@ def _update_adjoint(cx: Any, value: Any, how: str, name: str) -> dict[str, Any]:
         raise cx.refuse(f"which number tk.atomic_{how} leaves depends on the order in which lanes and blocks run")
     if cx.flows():
         raise cx.refuse("what it returns depends on the order in which lanes and blocks run")
-    found = cx.each(cx.widen(element_load(cx.array("a"), value("index"), name)))
+    found = cx.widen(element_load(cx.array("a"), value("index"), name))
     return {"value": found if how == "add" else -found}
 
 

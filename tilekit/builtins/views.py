@@ -306,9 +306,9 @@ def _update_emit(cx: Any, results: Any, base: Any, value: str, offset: str | Non
 
 
 @element_update.adjoint
-def _update_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap, symbol: str) -> dict[str, Any]:
+def _update_adjoint(grad: Any, value: Any, map: ViewMap, symbol: str) -> dict[str, Any]:
     def number() -> Any:
-        found = cx.each(element(view_of(grad, value("offset"), map)))
+        found = element(view_of(grad, value("offset"), map))
         return -found if symbol == "-" else found
 
     return {"base": grad, "value": number}

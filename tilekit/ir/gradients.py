@@ -51,9 +51,6 @@ class AdjointContext(Protocol):
     def once(self, grad: Any, place: str, value: str) -> Any:
         """The gradient of operand ``value``, a number that each lane writes at offset ``place`` of a shared tile."""
 
-    def each(self, grad: Any) -> Any:
-        """The gradient of a number that each lane adds to an element of a tile or array."""
-
     def add_element(self, name: str, grad: Any, add: Callable[[Any, Any, Any, Any], Any]) -> Any:
         """The gradient of a tile without axes of which each lane reads the element; it may be a view of another tile.
 

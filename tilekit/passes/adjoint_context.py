@@ -16,7 +16,7 @@ from tilekit.ir.regions import carried_yields
 from tilekit.ir.types import ArrayType, ScalarType, TileType
 from tilekit.passes.activity import reached_values, varied_values
 from tilekit.passes.element_gradients import reverse_elements
-from tilekit.passes.lane_gradients import each, first
+from tilekit.passes.lane_gradients import first
 from tilekit.passes.reverse_loops import LoopReversal, count_iterations, results_of
 from tilekit.passes.scope import Scope, datum_of, zero_of
 from tilekit.passes.uniformity import updated_base
@@ -127,10 +127,6 @@ class Adjoint:
     def once(self, grad: Any, place: str, value: str) -> Any:
         """The gradient of a number that each lane writes at a place of a tile that they share."""
         return self.scope.forward.lanes.once(self.op, grad, self.op.operands[place], self.op.operands[value])
-
-    def each(self, grad: Any) -> Any:
-        """The gradient of a number that each lane adds to an element."""
-        return each(grad) if self.reversal.lanes.own else grad
 
     def add_element(self, name: str, grad: Any, add: Callable[[Any, Any, Any, Any], Any]) -> Any:
         """The gradient of a tile of which each lane reads the only element, or the element that a view of it is.

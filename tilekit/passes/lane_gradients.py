@@ -76,11 +76,6 @@ class LaneGradients:
         return first(grad)
 
 
-def each(grad: Any) -> Any:
-    """A gradient that every lane has. It says so: else a function that is left without lanes would count it once."""
-    return OPERATORS["where"](OPERATORS["lane"]() >= 0, grad, 0.0)
-
-
 def is_together(op: Op) -> bool:
     """Whether the lanes do something together in an op or one inside it."""
     return any(inner.builtin.cooperative for block in op.blocks for inner in walk(block))
