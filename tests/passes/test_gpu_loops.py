@@ -9,6 +9,7 @@ import pytest
 
 import tilekit as tk
 from tests.cases.everywhere import Copies
+from tests.frontend import test_custom_gradients as custom
 from tests.on_gpu import GPUS
 from tests.passes import test_differentiate_lanes as lanes, test_differentiate_loops as loops
 from tilekit.runtime.adjoint import launch_adjoint
@@ -43,6 +44,16 @@ KERNELS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
         lanes.points,
         {"a": normal(4, 5), "out": np.zeros((3, 4)), "n": 4},
         {"dim": (3, 4), "tiled": False},
+    ),
+    "own_gradients": (
+        custom.calls,
+        {"a": np.float32([1, 2, 3, 4]), "b": np.float32([5, 6, 7, 8]), "out": np.zeros(4, np.float32), "n": 0},
+        {"dim": 4, "tiled": False},
+    ),
+    "own_gradients_of_tiles": (
+        custom.tiled_kinds,
+        {"x": np.float32([1.5, 2.5, -3.5, 4.5]), "values": np.float32([7, 3]), "out": np.zeros(4, np.float32)},
+        {},
     ),
     "together": (
         lanes.points_together,
