@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import tilekit as tk
+from tests.builtins.both import run
 from tests.passes.finite_differences import traced
 from tilekit.ir.core import Function, walk
 from tilekit.ir.interpret import Machine, interpret
@@ -211,7 +212,7 @@ import tilekit as tk
 
 
 @tk.kernel
-def kernel(x: tk.array1d[float], y: tk.array1d[float], n: int):
+def kernel(x: tk.array1d[float], n: int, y: tk.array1d[float]):
     a = tk.tile_load(x, shape=4)
     b = tk.tile_load(x, shape=4, offset=4)
     c = tk.tile_zeros(shape=4)
@@ -260,15 +261,20 @@ def statements(draw: Callable[..., Any], depth: int = 2) -> list[str]:
     return lines
 
 
-def check_random(lines: list[str]) -> None:
+def random_kernel(lines: list[str]) -> tuple[tk.Kernel, str]:
     body = [*lines, "tk.tile_store(y, a, offset=4)", "tk.tile_store(y, b, offset=8)", "tk.tile_store(y, c, offset=12)"]
     text = HEAD + "".join(f"    {line}\n" for line in body)
     file = f"<simplified {next(NUMBERS)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     space: dict[str, Any] = {"__name__": file}
     exec(compile(text, file, "exec"), space)
+    return space["kernel"], text
+
+
+def check_random(lines: list[str]) -> None:
+    kernel, text = random_kernel(lines)
     with tk.config.scoped(max_unroll=0):
-        before = compose_views(traced(space["kernel"], {"x": X, "y": X.copy(), "n": np.int32(1)}))
+        before = compose_views(traced(kernel, {"x": X, "n": np.int32(1), "y": X}))
     after = simplify(before)
     verify(after)
     for n in range(3):
@@ -287,7 +293,18 @@ def test_random_kernels_keep_their_bits(lines: list[str]) -> None:
 
 
 @pytest.mark.deep
-@settings(max_examples=3000, **quiet)
+@settings(max_examples=250, **quiet)
 @given(statements(3))
 def test_random_kernels_keep_their_bits_at_length(lines: list[str]) -> None:
     check_random(lines)
+
+
+@pytest.mark.deep
+@settings(max_examples=300, **quiet)
+@given(statements(3))
+def test_random_kernels_on_every_device(lines: list[str]) -> None:
+    """Compiled, where tiles share memory and are updated in place, as in the interpreter, which no pass has seen."""
+    kernel, _ = random_kernel(lines)
+    with tk.config.scoped(max_unroll=0):
+        for n in range(3):
+            run(kernel, [X, n], [np.zeros(16, np.float32)])
