@@ -91,7 +91,8 @@ class _Gathering:
         }
         first = [keep(fn, kept, dims, self.memory)] if kept else []
         last = [rest] if any(op.has_effect for op in rest.body.ops) else []
-        if first and last and _goes_first(rest, made.values()):
+        together = any(each.once for contributions in gathered.values() for each in contributions)
+        if first and last and not together and _goes_first(rest, made.values()):
             first, last = [_joined(first[0], rest)], []
         yield from (replace(launch, function=each) for each in first)
         for array, each in made.items():
