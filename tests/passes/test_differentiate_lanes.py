@@ -152,3 +152,61 @@ def lane_tile(a: A1, out: A1):
 def test_a_tile_that_lanes_update_in_loops_of_their_own_length_is_refused() -> None:
     with pytest.raises(KernelNotImplementedError, match="needs the tile 't' as it was in every iteration, but"):
         check(lane_tile, 1, {"a": normal(8), "out": np.zeros(8)})
+
+
+@tk.kernel
+def lanes_and_tiles(a: A1, out: A1, n: int):
+    i, lane = tk.tid()
+    t = tk.tile_load(a, shape=8, offset=i)
+    u = t * 0.0
+    w = t * 2.0
+    x = a[lane] * a[i]
+    for k in range(n):
+        u[lane] += x * w[k % 8]
+        if k % 2 == 0:
+            s = tk.tile_sum(tk.tile(x * t[lane]))[0]
+            x = x * 0.5 + s * w[1]
+        else:
+            t[lane] = x * u[lane]
+        x = tk.sin(x)
+    tk.tile_store(out, u * t, offset=i * 8)
+    tk.atomic_add(out, lane + 16, x)
+
+
+@tk.kernel
+def planes(a: A2, out: A2, n: int):
+    i, j = tk.tid()
+    s = a[i, 0]
+    x = s * a[i, j]
+    for k in range(n):
+        total = tk.tile_sum(tk.tile(x))
+        s = s + total[0] * 0.1 * a[k % 2, 1]
+        x = x * s + tk.untile(tk.tile(x) * total[0])
+    out[i, j] = x * s
+
+
+@tk.kernel
+def until_large(a: A1, out: A1):
+    _, lane = tk.tid()
+    t = tk.tile_load(a, shape=8)
+    if t[0] > -100.0:
+        t[3] = t[0] * t[1]
+        y = tk.tile(t[lane] * t[2])
+        t = t * y
+    p = t[lane]
+    while p < 4.0 and p > -4.0:
+        p = p * 1.7 + t[lane] * t[3]
+    out[lane] = p
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("kernel", "dim", "arguments", "tiled"),
+    [
+        (lanes_and_tiles, 2, {"a": normal(10) * 0.6, "out": np.zeros(24), "n": 4}, True),
+        (planes, (2, 8), {"a": normal(2, 8) * 0.5, "out": np.zeros((2, 8)), "n": 3}, False),
+        (until_large, 1, {"a": np.abs(normal(8)) * 0.7 + 0.3, "out": np.zeros(8)}, True),
+    ],
+)
+def test_tiles_and_numbers_of_lanes_together(kernel: tk.Kernel, dim: Any, arguments: Any, tiled: bool) -> None:
+    check(kernel, dim, arguments, tiled=tiled)
