@@ -11,7 +11,6 @@ import pytest
 import tilekit as tk
 from tests.cases.everywhere import everywhere, launch
 from tests.passes.finite_differences import gradients, traced
-from tilekit.errors import KernelNotImplementedError
 
 DTYPES = pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
 NAN, INF = np.nan, np.inf
@@ -115,10 +114,7 @@ def greater_atom(a: tk.array1d[float], b: tk.array1d[float], out: tk.array1d[flo
     tk.tile_store(out, r)
 
 
-LATER = pytest.mark.xfail(strict=True, reason="gradients of max come with part 5", raises=KernelNotImplementedError)
-
-
-@pytest.mark.parametrize("kernel", [pytest.param(greater, marks=LATER), greater_atom], ids=["max", "atom"])
+@pytest.mark.parametrize("kernel", [greater, greater_atom], ids=["max", "atom"])
 def test_the_gradient_of_a_maximum_follows_the_chosen_operand(kernel: tk.Kernel) -> None:
     """tilelang#3024: none flows to a NaN that was passed over, and that is no NaN."""
     given = {"a": np.float32(A), "b": np.float32(B), "out": np.zeros(N, np.float32)}
