@@ -17,7 +17,6 @@ from tilekit.ir.handles import OPERATORS, Array, Scalar, Tile, wrap
 from tilekit.ir.interpret import HOST, data_of, runner
 from tilekit.ir.operands import constant, describe
 from tilekit.ir.types import DType, ScalarType, TileType, float32
-from tilekit.passes.block_gradients import block_gradients
 
 __all__ = ["grad"]
 
@@ -69,6 +68,8 @@ def gradients(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
 
 def _record(function: Any, given: Mapping[int | str, Any], count: int) -> list[Any]:
     """The gradients of all arguments, recorded in the active builder."""
+    from tilekit.passes.block_gradients import block_gradients  # passes, which few programs need to define kernels
+
     values = {key: _operand(function, value, given) for key, value in given.items()}
     traced = {key: value for key, value in values.items() if isinstance(value, Scalar | Tile)}
     params = {key: Value(_type(value)) for key, value in traced.items()}

@@ -20,10 +20,6 @@ from tilekit.ir.core import Block, Function, Op
 from tilekit.ir.handles import Tile
 from tilekit.ir.literals import tracked
 from tilekit.ir.types import TileType
-from tilekit.passes.canonicalize import canonicalize
-from tilekit.passes.eliminate_dead_code import eliminate_dead_code
-from tilekit.passes.find_gemm_loops import product_loop
-from tilekit.passes.hoist_invariants import hoist_invariants
 
 
 class _State:
@@ -100,6 +96,12 @@ def _is_product(ops: list[Op], tiles_only: bool) -> bool:
 
     ``tiles_only`` says that nothing uses the numbers that it leaves.
     """
+    # Most programs have no such loop, and need no passes to define kernels.
+    from tilekit.passes.canonicalize import canonicalize
+    from tilekit.passes.eliminate_dead_code import eliminate_dead_code
+    from tilekit.passes.find_gemm_loops import product_loop
+    from tilekit.passes.hoist_invariants import hoist_invariants
+
     used = tuple(result for result in ops[-1].results if not tiles_only or isinstance(result.type, TileType))
     fn = Function("", {}, Block((), tuple(ops), used))
     fn = eliminate_dead_code(hoist_invariants(canonicalize(fn)))

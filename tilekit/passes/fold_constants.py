@@ -22,7 +22,13 @@ def folded(op: Op, operands: Mapping[str, Any]) -> Value | Const | None:
         return None
     if not all(known):
         return _neutral(op, operands)
-    return None if op.builtin.approximate or op.builtin.may_fail else _evaluated(op, operands)
+    whole = all(_is_held(operand) for operand in operands.values())
+    return _evaluated(op, operands) if whole and not (op.builtin.approximate or op.builtin.may_fail) else None
+
+
+def _is_held(number: Const) -> bool:
+    """Whether a number fits its dtype: a literal that does not is cast whole."""
+    return not number.type.dtype.is_integer or number.type.dtype.holds(int(number.value))
 
 
 def typed(known: Value | Const, type: Any) -> Value | Const:

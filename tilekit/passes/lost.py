@@ -27,12 +27,12 @@ class Lost:
 
     def refuse(self, value: Value) -> KernelNotImplementedError:
         """The error for a gradient that needs the value."""
-        name = repr(value.hint) if value.hint else f"a {value.type}"
-        text = f"the gradient needs {name} again"
-        if self.loop is not None:
-            text = f"cannot differentiate this loop: the gradient needs {name}, which the loop carries"
+        text = "cannot differentiate this loop: the gradient needs" if self.loop is not None else "the gradient needs"
+        if value.hint:
+            after = ", which the loop carries" if self.loop is not None else " again"
+            text += f" {value.hint!r}{after}; it depends on"
         place = self.loop or self.writer or self.cause
-        return KernelNotImplementedError(f"{text}; it depends on {self._why()}", place.location)
+        return KernelNotImplementedError(f"{text} {self._why()}", place.location)
 
     def refuse_count(self, loop: Op) -> KernelNotImplementedError:
         """The error for a loop whose condition is such a value, so that its iterations cannot be counted again."""
@@ -43,8 +43,8 @@ class Lost:
         if self.writer is None:
             return f"the result of {self.cause.builtin.spelled}, and running that twice would change memory"
         return (
-            f"what array {self.array!r} held when it was read at line {_line(self.cause)}, and it is written at line "
-            f"{_line(self.writer)}; write to another array"
+            f"what array {self.array!r} held when line {_line(self.cause)} read it, but line {_line(self.writer)} "
+            "writes it; write to another array"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from functools import lru_cache
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.codegen.target import ArrayClass
-from tilekit.ir.types import DType
+from tilekit.ir.types import DType, bfloat16
 
 _ALIGNMENT = 16
 _LARGE = 2**31
@@ -229,3 +230,14 @@ def _unit_axis(strides: tuple[int, ...], used: list[bool], itemsize: int) -> int
         if strides[axis] == itemsize and used[axis]:
             return axis
     return max((axis for axis in range(last + 1) if not used[axis]), default=-1)
+
+
+def array_at(pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
+    """An array over memory: ``pointer`` is the address of the element with index zero, strides are in bytes."""
+    stored = np.dtype(np.uint16) if dtype is bfloat16 else dtype.numpy
+    if 0 in shape:
+        return np.zeros(shape, stored)
+    steps = [stride * (extent - 1) for stride, extent in zip(strides, shape, strict=True)]
+    low, high = sum(s for s in steps if s < 0), sum(s for s in steps if s > 0)
+    memory: Any = (ctypes.c_char * (high - low + stored.itemsize)).from_address(pointer + low)
+    return np.ndarray(shape, stored, memory, -low, strides)

@@ -10,9 +10,8 @@ import numpy as np
 
 from tilekit.ir.interpret import from_memory, to_memory
 from tilekit.ir.types import DType
-from tilekit.runtime.array_view import ArrayView
+from tilekit.runtime.array_view import ArrayView, array_at
 from tilekit.runtime.arrays import library_of, view_of
-from tilekit.runtime.interpreter import array_at
 
 
 def zeros(like: ArrayView, count: int, dtype: DType) -> Any:

@@ -11,9 +11,8 @@ import numpy as np
 
 from tilekit.errors import KernelValueError, Location
 from tilekit.ir.notices import calling_place
-from tilekit.runtime.array_view import ArrayView, byte_range, overlaps
+from tilekit.runtime.array_view import ArrayView, array_at, byte_range, overlaps
 from tilekit.runtime.arrays import library_of
-from tilekit.runtime.interpreter import array_at
 
 if TYPE_CHECKING:
     from tilekit.runtime.records import LaunchRecord

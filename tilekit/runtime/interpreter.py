@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +29,7 @@ from tilekit.ir.types import ArrayType, DType, ScalarType, bfloat16, to_numpy_sc
 from tilekit.passes import run_pipeline
 from tilekit.passes.activity import written_positions
 from tilekit.passes.uniformity import Uniformity, runs_lanes
+from tilekit.runtime.array_view import array_at
 from tilekit.runtime.toolchain import absence, find_toolchain
 from tilekit.runtime.turns import Member, Turns
 
@@ -204,14 +204,3 @@ def _number(value: Any, dtype: DType) -> Any:
     if dtype is bfloat16:
         return from_memory(np.asarray([value], np.uint16), dtype)[0]
     return to_numpy_scalar(value, dtype)
-
-
-def array_at(pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
-    """An array over memory: ``pointer`` is the address of the element with index zero, strides are in bytes."""
-    stored = np.dtype(np.uint16) if dtype is bfloat16 else dtype.numpy
-    if 0 in shape:
-        return np.zeros(shape, stored)
-    steps = [stride * (extent - 1) for stride, extent in zip(strides, shape, strict=True)]
-    low, high = sum(s for s in steps if s < 0), sum(s for s in steps if s > 0)
-    memory: Any = (ctypes.c_char * (high - low + stored.itemsize)).from_address(pointer + low)
-    return np.ndarray(shape, stored, memory, -low, strides)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilekit.errors import KernelNotImplementedError, KernelValueError
 from tilekit.frontend.kernel import Kernel
-from tilekit.runtime.trial import Mask, trial_of
+
+if TYPE_CHECKING:
+    from tilekit.runtime.trial import Mask, Trial
 
 __all__ = ["jacobian"]
 
@@ -64,6 +66,8 @@ def jacobian(
     """
     if plot_jacobians:
         raise KernelNotImplementedError("jacobian() draws nothing; draw what it returns")
+    from tilekit.runtime.trial import trial_of
+
     trial = trial_of(
         function, dim, inputs, outputs,
         device=device, block_dim=block_dim, tiled=tiled, wide=False, taker="jacobian",
@@ -76,14 +80,19 @@ def jacobian(
         raise KernelValueError(f"kernel {function.key!r} {text}")
     found = {}
     for output in dict.fromkeys(o for _, o in pairs):
-        size = trial.samples[output].values.size
-        wanted = [i for i, o in pairs if o == output]
-        rows = {i: np.full((size, trial.samples[i].values.size), np.nan) for i in wanted}
-        for element in range(size if max_outputs_per_var <= 0 else min(size, max_outputs_per_var)):
-            seed = np.zeros(trial.samples[output].values.shape)
-            seed.reshape(-1)[element] = 1.0
-            gradients = trial.gradients({output: seed})
-            for i in wanted:
-                rows[i][element] = gradients[i].reshape(-1)
-        found.update({(before.index(i), after.index(output)): rows[i] for i in wanted})
+        rows = _rows(trial, output, [i for i, o in pairs if o == output], max_outputs_per_var)
+        found.update({(before.index(i), after.index(output)): row for i, row in rows.items()})
     return found
+
+
+def _rows(trial: Trial, output: str, wanted: Sequence[str], most: int) -> dict[str, np.ndarray[Any, Any]]:
+    """The derivatives of one output's elements, of the first ``most`` where that is positive, by each wanted input."""
+    size = trial.samples[output].values.size
+    rows = {i: np.full((size, trial.samples[i].values.size), np.nan) for i in wanted}
+    for element in range(size if most <= 0 else min(size, most)):
+        seed = np.zeros(trial.samples[output].values.shape)
+        seed.reshape(-1)[element] = 1.0
+        gradients = trial.gradients({output: seed})
+        for i in wanted:
+            rows[i][element] = gradients[i].reshape(-1)
+    return rows

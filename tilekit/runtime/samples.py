@@ -10,9 +10,8 @@ import numpy as np
 
 from tilekit.ir.interpret import from_memory, to_memory
 from tilekit.ir.types import DType, bfloat16, convert_elements
-from tilekit.runtime.array_view import ArrayView
+from tilekit.runtime.array_view import ArrayView, array_at
 from tilekit.runtime.arrays import view_of
-from tilekit.runtime.interpreter import array_at
 
 Elements = np.ndarray[Any, Any]
 GAP = 3
