@@ -18,8 +18,7 @@ from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.ir.parameters import closure_variables
 from tilekit.ir.types import ArrayType, DType, ScalarType, as_dtype
-from tilekit.passes.activity import written_parameters
-from tilekit.passes.wanted import read_parameters
+from tilekit.passes.activity import read_parameters, written_parameters
 from tilekit.runtime.adjoint import launch_adjoint
 from tilekit.runtime.launch import launch, launch_tiled
 

@@ -10,13 +10,14 @@ from tilekit.builtins.grid import coordinate
 from tilekit.errors import Location
 from tilekit.ir.affine import Affine, affine_of, definitions
 from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, walk
-from tilekit.ir.regions import captured
+from tilekit.ir.regions import captured, repeats
 from tilekit.ir.rewrite import Rewriter
 from tilekit.ir.sizes import Size
 from tilekit.ir.types import ScalarType, TileType, int32
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.fingerprints import Fingerprints
 from tilekit.passes.host_sizes import size_of, trips
+from tilekit.passes.loops import is_counted
 
 
 class NotGathered(Exception):
@@ -94,11 +95,6 @@ class Position:
     """Equal for contributions whose tiles are the same parts of the array, in the same order."""
 
 
-def is_loop(op: Op) -> bool:
-    """Whether an op counts an index up or down, with what it carries."""
-    return op.builtin.carries and "step" in op.operands
-
-
 class Source:
     """What is known of a function whose contributions are gathered."""
 
@@ -133,15 +129,14 @@ class Source:
         depends = frozenset[Any]().union(*(self.depends.get(value, frozenset()) for value in inputs))
         if op.builtin is coordinate:
             depends = frozenset((Grid(op.attrs["axis"]),))
-        heavy = bool(op.builtin.contraction) or (op.builtin.carries and len(op.blocks) == 1)
         for block in op.blocks:
             for param in block.params:
                 self.depends[param] = frozenset((param,))
-            if is_loop(op):
+            if is_counted(op):
                 self.indices[block.params[0]] = op
         for result in op.results:
             self.depends[result] = depends
-            if heavy or not self.heavy.isdisjoint(inputs):
+            if is_heavy(op) or not self.heavy.isdisjoint(inputs):
                 self.heavy.add(result)
 
     def size(self, operand: Any) -> Size | None:
@@ -161,6 +156,11 @@ class Source:
 def inputs_of(op: Op) -> tuple[Value, ...]:
     """The values that an op and its blocks read."""
     return tuple(dict.fromkeys((*op.inputs(), *captured(op))))
+
+
+def is_heavy(op: Op) -> bool:
+    """Whether an op is a product or a loop."""
+    return bool(op.builtin.contraction) or (op.builtin.carries and repeats(op))
 
 
 def without(fn: Function, dropped: Callable[[Op], bool]) -> Function:
@@ -228,7 +228,7 @@ class Contribution:
 
     def _index(self, op: Op) -> Index:
         where = op.location
-        if not is_loop(op):
+        if not is_counted(op):
             what = "a loop that ends when a condition does" if len(op.blocks) == 1 else "a condition"
             raise NotGathered(3, f"it stands under {what} that is only known at run time", where)
         start, stop, step = (self.source.size(op.operands[name]) for name in ("start", "stop", "step"))

@@ -21,9 +21,10 @@ from tilekit.passes.contributions import (
     Source,
     entries,
     inputs_of,
-    is_loop,
+    is_heavy,
 )
 from tilekit.passes.gather_nest import is_product, number_of, split, unrounded
+from tilekit.passes.loops import is_counted
 from tilekit.passes.scope import datum_of
 
 
@@ -112,7 +113,7 @@ class Conditions:
                 self._check_all(contribution, value)
                 yield value, self._axes(source, value)
                 continue
-            if again and value not in own and _is_heavy(op):
+            if again and value not in own and is_heavy(op):
                 where = "a product" if op.builtin.contraction else "a loop"
                 raise NotGathered(4, f"{where} would be computed again for each tile", op.location)
             self._check(contribution, op, conditions=True)
@@ -163,7 +164,7 @@ class Conditions:
             if own.side_effect or own.writes or own.atomics:
                 why = f"computing it again would repeat the effect of {own.spelled}"
                 raise NotGathered(4, why, each.location)
-            if conditions and own.carries and not is_loop(each) and _does_much(each):
+            if conditions and own.carries and not is_counted(each) and _does_much(each):
                 raise NotGathered(3, "what it adds is computed under a condition", each.location)
             for name in own.reads:
                 for array in leaves(each.operands[name]):
@@ -202,7 +203,7 @@ class Conditions:
         parts = source.root(next(leaves(store.operands[store.builtin.writes[0]])))[1]
         items = [(item, 1) for part in parts for item in entries(part.operands["index"])]
         items += list(zip(entries(store.operands["offset"]), _tile(store).shape, strict=False))
-        if not all(map(is_loop, around)):
+        if not all(map(is_counted, around)):
             return None
         steps: dict[Any, Any] = {Grid(axis): 1 for axis in range(source.ndim)}
         steps |= {op.blocks[0].params[0]: source.size(op.operands["step"]) for op in around}
@@ -240,10 +241,6 @@ def _own_values(contribution: Contribution) -> tuple[set[Value], set[Value]]:
             assert isinstance(factor, Value)
             factors.add(split(source, factor)[0])
     return own, factors
-
-
-def _is_heavy(op: Op) -> bool:
-    return bool(op.builtin.contraction) or (op.builtin.carries and len(op.blocks) == 1)
 
 
 def _does_much(op: Op) -> bool:

@@ -17,12 +17,11 @@ from tilekit.ir.core import Block, Function, Op, Value, walk
 from tilekit.ir.program import Launch, Program, Summed
 from tilekit.ir.sizes import Dim, Size
 from tilekit.ir.types import ArrayType, TileType
-from tilekit.passes.activity import written_parameters
+from tilekit.passes.activity import read_parameters, written_parameters
 from tilekit.passes.contributions import CONDITIONS, Contribution, NotGathered, additions, without
 from tilekit.passes.gather_conditions import Conditions, Kept
 from tilekit.passes.gather_kernel import Memory, gather, keep, trips_of
 from tilekit.passes.round_gradients import round_gradients, summed_apart
-from tilekit.passes.wanted import read_parameters
 
 
 def gather_gradients(program: Program, ndim: int, deterministic: bool = False, tiled: bool = True) -> Program:

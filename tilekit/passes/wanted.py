@@ -10,7 +10,7 @@ from tilekit.ir.core import Block, Function, Op, Value, leaves, walk
 from tilekit.ir.program import Program
 from tilekit.ir.rewrite import Rewriter
 from tilekit.ir.types import ArrayType
-from tilekit.passes.activity import written_arrays
+from tilekit.passes.activity import read_parameters, written_arrays
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.scope import zero_of
 
@@ -23,16 +23,6 @@ def without_gradients(program: Program, names: Collection[str]) -> Program:
     launches = [replace(launch, function=_without(launch.function, names)) for launch in program.launches]
     kept = [launch for launch in launches if any(op.has_effect for op in launch.function.body.ops)]
     return replace(program, params=params, launches=tuple(kept or launches[:1]))
-
-
-def read_parameters(fn: Function) -> frozenset[str]:
-    """The names of the arrays whose contents a function reads, also through a part of one."""
-    return frozenset(
-        name
-        for name, value in fn.params.items()
-        if isinstance(value.type, ArrayType)
-        and any(not derived_arrays(fn.body, [value]).isdisjoint(_read_arrays(op)) for op in walk(fn.body))
-    )
 
 
 def replaced_parameters(fn: Function) -> frozenset[str]:

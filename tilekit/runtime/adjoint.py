@@ -250,8 +250,8 @@ def _make(wanted: tuple[str, ...]) -> Any:
     """What derives and compiles the adjoint of a kernel, for the gradients of some arrays."""
 
     def make(kernel: Kernel, types: Any, form: LaunchForm, device: str, classes: Any) -> tuple[AdjointForm, Function]:
-        from tilekit.passes.activity import written_parameters
-        from tilekit.passes.wanted import read_parameters, replaced_parameters
+        from tilekit.passes.activity import read_parameters, written_parameters
+        from tilekit.passes.wanted import replaced_parameters
         from tilekit.runtime.specialise import program_for
 
         function = kernel.trace(types, form)
