@@ -184,6 +184,17 @@ class Config:
         with self._lock:
             return self.version, MappingProxyType(dict(self.values()))
 
+    def chosen(self, name: str, options: Mapping[str, Any]) -> Any:
+        """An option for one kernel, whose own ``options`` come first: its own, else its module's, else the one for all.
+
+        Example:
+            >>> config.chosen("max_unroll", {"module_options": {"max_unroll": 2}})
+            2
+        """
+        module = options.get("module_options") or {}
+        found = (options.get(name), module.get(name))
+        return next((value for value in found if value is not None), getattr(self, name))
+
     def describe(self, name: str) -> Option:
         """The table's row of an option: type, default, environment variable and meaning."""
         return _option(name)

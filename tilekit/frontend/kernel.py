@@ -102,8 +102,7 @@ class Kernel:
     @property
     def max_unroll(self) -> int:
         """Loops over constants of at most this length are unrolled: the kernel's own option, else the one for all."""
-        own = (self.options.get("module_options") or {}).get("max_unroll")
-        return config.max_unroll if own is None else own
+        return int(config.chosen("max_unroll", self.options))
 
     def trace(self, types: Mapping[str, ArrayType | ScalarType | None], form: LaunchForm) -> Function:
         """The IR for parameters of these types."""

@@ -156,6 +156,16 @@ class Function:
         return Function(self.name, self.params, body, self.location, self.options)
 
 
+def used_values(block: Block) -> set[Value]:
+    """The values that ops of a block, and of the blocks inside it, read, and those that the blocks yield."""
+    found: set[Value] = set(leaves(block.results))
+    for op in walk(block):
+        found.update(op.inputs())
+        for inner in op.blocks:
+            found.update(leaves(inner.results))
+    return found
+
+
 def walk(block: Block, enters: Callable[[Op], bool] = lambda op: True) -> Iterator[Op]:
     """Every op of a block and of the blocks inside it, in order; those of an op that it ``enters``."""
     around = [iter(block.ops)]  # no recursion: blocks may nest deeper than Python's generators

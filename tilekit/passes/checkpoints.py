@@ -21,7 +21,7 @@ from tilekit.ir.program import Scratch
 from tilekit.ir.sizes import Size
 from tilekit.ir.types import ArrayType, ScalarType, TileType, Type, int32, int64
 from tilekit.ir.views import ViewMap
-from tilekit.passes.scope import constant, datum_of, handle
+from tilekit.passes.scope import constant, datum_of
 
 INT = ScalarType(int64)
 SLOT = ScalarType(int32)
@@ -79,7 +79,7 @@ class Kept:
     def save(self, slot: Any, data: tuple[Any, ...]) -> None:
         """Keep a state in a slot."""
         for place, datum in zip(self.places, data, strict=True):
-            place.save(slot, handle(datum))
+            place.save(slot, wrap(datum))
 
     def load(self, slot: Any) -> tuple[Any, ...]:
         """The state in a slot."""

@@ -9,7 +9,7 @@ from typing import Any
 from tilekit.builtins.grid import coordinate
 from tilekit.errors import Location
 from tilekit.ir.affine import Affine, affine_of, definitions
-from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, walk
+from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, used_values, walk
 from tilekit.ir.regions import captured, repeats
 from tilekit.ir.rewrite import Rewriter
 from tilekit.ir.sizes import Size
@@ -180,9 +180,7 @@ def additions(fn: Function) -> dict[Value, list[Op]]:
     An array is a parameter, or what stands for one where it is only known at run time which.
     """
     source = Source(fn, 0, {}, {})
-    bodies = [fn.body, *(block for op in walk(fn.body) for block in op.blocks)]
-    used = {value for body in bodies for op in body.ops for value in op.inputs()}
-    used |= {value for body in bodies for value in leaves(body.results)}
+    used = used_values(fn.body)
     found: dict[Value, list[Op]] = {}
     for op in walk(fn.body):
         for name in op.builtin.atomics if used.isdisjoint(op.results) else ():

@@ -113,8 +113,7 @@ class Reversal:
         """Of the adjoint's own parameters that are the kernel's."""
         self.location: Location | None = None
         self.scratch: list[Scratch] = []
-        own = (fn.options.get("module_options") or {}).get("checkpoints")
-        self.checkpoints: int = config.checkpoints if own is None else own
+        self.checkpoints: int = config.chosen("checkpoints", fn.options)
         self.lanes = lanes
 
     def keep(self, value: Value | None, type: Type, how: How, slots: Size) -> Place:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from tilekit.ir.builtin import REGISTRY
-from tilekit.ir.core import Function, Op, leaves, walk
+from tilekit.ir.core import Function, Op, used_values, walk
 from tilekit.ir.rewrite import replace_ops
 
 
 def drop_old_values(fn: Function) -> Function:
     """The function with each op that does the same without its result, where nothing needs that, so replaced."""
-    bodies = [fn.body, *(block for op in walk(fn.body) for block in op.blocks)]
-    used = {value for body in bodies for op in body.ops for value in op.inputs()}
-    used |= {value for body in bodies for value in leaves(body.results)}
+    used = used_values(fn.body)
     dropped: dict[Op, tuple[Op, ...]] = {}
     for op in walk(fn.body):
         if op.builtin.unused is not None and used.isdisjoint(op.results):

@@ -19,7 +19,7 @@ from tilekit.passes.activity import reached_results, reached_values
 from tilekit.passes.checkpoints import INT, NEVER, SLOT, How, Kept
 from tilekit.passes.lane_gradients import LaneGradients, is_together
 from tilekit.passes.recompute import copy_ops, slice_block
-from tilekit.passes.scope import Scope, constant, datum_of, handle, zero_of
+from tilekit.passes.scope import Scope, constant, datum_of, zero_of
 
 if TYPE_CHECKING:
     from tilekit.passes.adjoint_context import Adjoint
@@ -156,7 +156,7 @@ class LoopReversal:
         inits = [carried(self.op)[i].init for i in self.active]
         for i, target in enumerate((*inits, *self.outer)):
             if isinstance(target, Value) and target in self.reversal.varied:
-                self.scope.add(target, after[i] if i in after else handle(self.init[i]))
+                self.scope.add(target, after[i] if i in after else wrap(self.init[i]))  # type: ignore[arg-type]
 
     def _numbered(
         self,

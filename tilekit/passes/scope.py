@@ -37,11 +37,6 @@ def constant(value: float, type: ScalarType) -> Any:
     return wrap(Const(type, value))  # type: ignore[arg-type]
 
 
-def handle(datum: Any) -> Any:
-    """The handle of an operand."""
-    return wrap(datum)
-
-
 @dataclass
 class Forward:
     """What the scopes of one function know of it."""

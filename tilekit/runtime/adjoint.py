@@ -282,14 +282,7 @@ def adjoint_of(
     kept = {name: other for name, other in program.gradients.items() if wanted is None or name in wanted}
     program = without_gradients(program, [other for name, other in program.gradients.items() if name not in kept])
     ndim = form.ndim if form is not None and form.ndim is not None else dimensions(function)
-    return gather_gradients(program, ndim, _is_deterministic(function.options), tiled), kept
-
-
-def _is_deterministic(options: Mapping[str, Any]) -> bool:
-    """A kernel's own option, else that of its module, else the one for all."""
-    own, module = options.get("deterministic"), (options.get("module_options") or {}).get("deterministic")
-    chosen = module if own is None else own
-    return bool(config.deterministic if chosen is None else chosen)
+    return gather_gradients(program, ndim, config.chosen("deterministic", function.options), tiled), kept
 
 
 def _check_shared(kernel: Kernel, form: AdjointForm, arrays: Mapping[str, ArrayView]) -> None:

@@ -47,13 +47,12 @@ def _header_digest() -> str:
 
 def options_of(target: Target, options: Mapping[str, Any]) -> tuple[str, ...]:
     """What NVRTC is told; ``options`` are the kernel's own."""
-    module = options.get("module_options") or {}
     found = [f"--gpu-architecture=sm_{target.arch}", "-std=c++17", "--ptxas-options=--verbose"]
-    if module.get("fast_math", config.fast_math):
+    if config.chosen("fast_math", options):
         found += ["--use_fast_math"]  # it contracts too
     else:
         found += ["--fmad=false"]
-    if module.get("lineinfo", config.lineinfo):
+    if config.chosen("lineinfo", options):
         found += ["--generate-line-info"]
     if limit := options.get("cuda_max_registers"):
         found += [f"--maxrregcount={int(limit)}"]
