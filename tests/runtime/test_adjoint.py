@@ -25,6 +25,12 @@ def mul(a: tk.array1d[float], b: tk.array1d[float], factor: float, n: int, out: 
 
 
 @tk.kernel
+def twice_used(a: tk.array1d[float], b: tk.array1d[float], out: tk.array1d[float]):
+    x, y = tk.tile_load(a, shape=4), tk.tile_load(b, shape=4)
+    tk.tile_store(out, x * x * y)
+
+
+@tk.kernel
 def halves(a: tk.array1d[float], adj_a: tk.array1d[float], both: tk.array1d[float], first: tk.array1d[float]):
     """Two outputs, and a parameter with the name that a gradient would have; a quotient has no gradient at 0."""
     x, y = tk.tile_load(a, shape=4), tk.tile_load(adj_a, shape=4)
@@ -83,6 +89,16 @@ def test_one_gradient_array_for_two_arguments() -> None:
     found, seed = np.zeros(4, np.float32), np.ones(4, np.float32)
     launch_adjoint(mul, 1, [a, a, 1.0, 1, out], {"a": found, "b": found, "out": seed})
     np.testing.assert_array_equal(found, 2 * a)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_gradient_array_that_is_an_argument(device: str) -> None:
+    """What the adjoint reads of the argument is what was there before."""
+    a, b, out = numbers(4), numbers(4) + 1, np.zeros(4, np.float32)
+    launch_adjoint(twice_used, 1, [a, b, out], {"a": a, "b": b, "out": np.ones(4, np.float32)}, device=device)
+    first, second = numbers(4), numbers(4) + 1
+    np.testing.assert_array_equal(a, first + 2 * first * second)
+    np.testing.assert_array_equal(b, second + first * first)
 
 
 def test_an_adjoint_is_compiled_when_it_is_needed_and_once() -> None:

@@ -133,8 +133,9 @@ class AdjointLaunch:
             mark_written(range(len(self.gradients)), list(self.gradients.values()))
 
     def apart(self, name: str, view: ArrayView) -> bool:
-        """Whether a gradient is computed in memory of its own: it has another dtype, or lies where others do."""
-        if self.form.gradients[name] is not view.dtype:
+        """Whether a gradient is computed in memory of its own: it has another dtype, or lies where others do, or an
+        argument."""
+        if self.form.gradients[name] is not view.dtype or any(overlaps(view, each) for each in self.views.values()):
             return True
         earlier = list(self.gradients)[: list(self.gradients).index(name)]
         others = [*(other for other in self.gradients if other in self.form.written), *earlier]
