@@ -254,6 +254,21 @@ def test_alpha_and_beta_from_an_array_have_gradients() -> None:
 
 
 @tk.kernel
+def ragged_scales(a: tk.array2d[tk.float64], s: tk.array1d[tk.float64], out: tk.array2d[tk.float64]):
+    """Rows outside the array are infinite in ``d``, and are not stored."""
+    i = tk.tid()
+    x = tk.tile_load(a, shape=(4, 4), offset=(4 * i, 0))
+    d = tk.log(x * x)
+    tk.tile_matmul(x, x, d, alpha=s[0], beta=s[1])
+    tk.tile_store(out, d, offset=(4 * i, 0))
+
+
+def test_what_is_not_stored_has_no_part_in_the_gradients_of_alpha_and_beta() -> None:
+    """A gradient of zero times an infinite number was not a number."""
+    check_gradient(ragged_scales, {"a": normal(3, 4), "s": normal(2), "out": np.zeros((3, 4))}, ("out",))
+
+
+@tk.kernel
 def added_to(a: tk.array1d[tk.float64], out: tk.array1d[tk.float64], n: int):
     x = tk.tile_load(a, shape=4)
     tk.tile_store(out, x * x, offset=1)

@@ -12,6 +12,7 @@ from tilekit.builtins.exact import fused
 from tilekit.builtins.logic import where
 from tilekit.builtins.mapping import tile_map
 from tilekit.builtins.overlap import require_apart
+from tilekit.builtins.slopes import times
 from tilekit.builtins.view_shapes import tile_transpose
 from tilekit.codegen.gemm import is_apart
 from tilekit.codegen.gemm_kinds import ROUNDED, accumulator
@@ -306,7 +307,7 @@ def _adjoint(cx: Any, grad: Any, value: Any, precision: str) -> dict[str, Any]:
         if isinstance(beta, int | float):
             return 0 if beta == 0 else grad if beta == 1 else grad * float(beta)
         factor = cx.widen(beta)
-        return tile_map(lambda g, f: where(f == 0.0, 0.0, g * f), grad, factor)  # 0 * inf would be NaN
+        return tile_map(lambda g, f: where(f == 0.0, 0.0, times(g, f)), grad, factor)  # 0 * inf would be NaN
 
     def forward() -> Any:
         return _multiplied(value("a"), value("b"), tile_zeros(grad.shape, grad.dtype), 1.0, precision)
@@ -327,8 +328,8 @@ def _adjoint(cx: Any, grad: Any, value: Any, precision: str) -> dict[str, Any]:
         "a": left,
         "b": right,
         "out": old,
-        "alpha": lambda: cx.sum(grad * forward()),
-        "beta": lambda: cx.sum(grad * cx.widen(value("out"))),
+        "alpha": lambda: cx.sum(tile_map(times, grad, forward())),
+        "beta": lambda: cx.sum(tile_map(times, grad, cx.widen(value("out")))),
     }
 
 
