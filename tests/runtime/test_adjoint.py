@@ -135,6 +135,29 @@ def test_what_the_adjoint_reads_must_not_have_been_overwritten_by_the_launch() -
     )
 
 
+@tk.kernel
+def shifted(a: tk.array1d[float], out: tk.array1d[float], last: tk.array1d[float]):
+    i = tk.tid()
+    tk.tile_store(out, 2.0 * tk.tile_load(a, shape=4, offset=4 * i), offset=4 * i)
+    tk.tile_store(last, 3.0 * tk.tile_load(a, shape=4, offset=4 * i), offset=4 * i)
+
+
+def test_one_array_by_two_names_of_which_one_is_written() -> None:
+    """The second read sees what was stored by the other name."""
+    a, last, g = numbers(4), np.zeros(4, np.float32), np.zeros(4, np.float32)
+    launch_adjoint(shifted, 1, [a, a, last], {"a": g, "out": g, "last": np.ones(4, np.float32)})
+    assert g.tolist() == [6.0] * 4
+    x, z = np.zeros(12, np.float32), np.zeros(8, np.float32)
+    for there in (x[:8], x[4:]):
+        with pytest.raises(KernelValueError) as caught:
+            launch_adjoint(shifted, 2, [x[:8], there, z], {"a": np.zeros(8, np.float32), "last": z})
+        assert caught.value.message == (
+            "argument 'a' of kernel 'shifted' shares memory with 'out', which the kernel writes, so its gradient "
+            "depends on what was read and written first; pass one array for both, with one gradient, or an array of its "
+            "own for 'out'"
+        )
+
+
 READ_ONLY = np.zeros(4, np.float32)
 READ_ONLY.flags.writeable = False
 LIKE_A = "the gradient of argument 'a' of kernel 'mul': must be like the argument, an array of float32 of shape (4,) "

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tilekit.errors import KernelNotImplementedError
-from tilekit.ir.core import Const, Function, Op, Value, leaves, walk
+from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, walk
 from tilekit.ir.operands import Kind
+from tilekit.ir.regions import repeats
 from tilekit.ir.types import ArrayType, TileType
 from tilekit.passes.activity import written_arrays
 
@@ -52,6 +53,38 @@ def refuse_mixed_arrays(fn: Function) -> None:
             for writer, other in written[array]:
                 if writer.builtin.atomics or not _same_place(reader, part, writer, other, makers):
                     raise _mixed(fn.name, names[array], reader, writer)
+
+
+def uses_one_place(fn: Function) -> bool:
+    """Whether what :func:`refuse_mixed_arrays` refuses is not there."""
+    try:
+        refuse_mixed_arrays(fn)
+    except KernelNotImplementedError:
+        return False
+    return True
+
+
+def reads_first(fn: Function, name: str) -> bool:
+    """Whether no block reads an array after it has written it."""
+    try:
+        origin = origins(fn)
+    except KernelNotImplementedError:
+        return False
+    return not _reads_late(fn.body, {value for value, own in origin.items() if own is fn.params[name]}, False)[0]
+
+
+def _reads_late(block: Block, arrays: set[Value], written: bool) -> tuple[bool, bool]:
+    """Whether a block reads one of the arrays after a write, and whether there is one before its end; ``written`` says
+    whether there is one before its start."""
+    late = False
+    for op in block.ops:
+        late |= written and any(not arrays.isdisjoint(leaves(op.operands[name])) for name in op.builtin.reads)
+        before, loop = written, repeats(op)
+        for inner in op.blocks * (2 if loop else 1):
+            own = _reads_late(inner, arrays, written if loop else before)
+            late, written = late or own[0], written or own[1]
+        written |= not arrays.isdisjoint(written_arrays(op))
+    return late, written
 
 
 def _mixed(kernel: str, name: str, reader: Op, writer: Op) -> KernelNotImplementedError:

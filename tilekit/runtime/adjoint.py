@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any
 
 from tilekit.builtins.grid import dimensions
@@ -19,8 +19,9 @@ from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
 from tilekit.ir.float_state import in_ieee_state
 from tilekit.ir.program import Program
+from tilekit.ir.rewrite import substitute
 from tilekit.ir.types import DType
-from tilekit.runtime.arguments import Entry, array_names, bind, check_output, form_kept, mark_written
+from tilekit.runtime.arguments import Entry, array_names, bind, check_output, form_kept, mark_written, types_of
 from tilekit.runtime.array_view import ArrayView, alignment_class, overlaps
 from tilekit.runtime.arrays import library_of, view_of
 from tilekit.runtime.gradient_arrays import add, assign, dense
@@ -173,8 +174,12 @@ def prepare_adjoint(
     where = place(device, found)
     given = dict(gradient_views(kernel, arrays, gradients))
     form = form_of(tiled, grid, block_dim_of(block_dim))
-    adjoint, holds = _form_for(kernel, entries, where, form, arrays, given)
+    merged, unclear = _merged(kernel, entries, form, math.prod(grid) == 1, arrays, given)
+    given = {name: view for name, view in given.items() if name not in merged}
+    adjoint, holds = _form_for(kernel, entries, where, form, arrays, given, merged)
     _check_shared(kernel, adjoint, arrays)
+    if unclear is not None:
+        raise unclear
     _check_seeds(kernel, adjoint, given)
     return AdjointLaunch(adjoint, where, grid, values, arrays, given, holds)
 
@@ -225,6 +230,7 @@ def _form_for(
     form: LaunchForm,
     arrays: Mapping[str, ArrayView],
     gradients: Mapping[str, ArrayView],
+    merged: Mapping[str, str],
 ) -> tuple[AdjointForm, Callable[[], bool]]:
     """The form for a backward launch, and what says whether it still is."""
     options, captures = options_now(), kernel.capture_key()
@@ -232,12 +238,12 @@ def _form_for(
     if where.startswith("cuda"):
         classes = tuple(alignment_class(view) for view in (*arrays.values(), *gradients.values()))
     wanted = tuple(gradients)
-    key = (entries, form.ndim, form.tiled, where, options.number, classes, captures, wanted)
+    key = (entries, form.ndim, form.tiled, where, options.number, classes, captures, wanted, tuple(merged.items()))
     found: AdjointForm | None = form_kept(kernel, key, form)
     if found is None:
         from tilekit.runtime.specialise import compile_for
 
-        found = compile_for(kernel, key, form, options.values, _make(wanted))
+        found = compile_for(kernel, key, form, options.values, _make(wanted, merged))
 
     def holds() -> bool:
         now = options_now().with_device == options.with_device and kernel.capture_key() == captures
@@ -247,15 +253,16 @@ def _form_for(
     return found, holds
 
 
-def _make(wanted: tuple[str, ...]) -> Any:
-    """What derives and compiles the adjoint of a kernel, for the gradients of some arrays."""
+def _make(wanted: tuple[str, ...], merged: Mapping[str, str]) -> Any:
+    """What derives and compiles the adjoint of a kernel, for the gradients of some arrays; those in ``merged`` are what
+    they stand for."""
 
     def make(kernel: Kernel, types: Any, form: LaunchForm, device: str, classes: Any) -> tuple[AdjointForm, Function]:
         from tilekit.passes.activity import read_parameters, written_parameters
         from tilekit.passes.wanted import replaced_parameters
         from tilekit.runtime.specialise import program_for
 
-        function = kernel.trace(types, form)
+        function = substituted(kernel.trace(types, form), merged)
         program, named = adjoint_of(function, wanted, form)
         reads = frozenset().union(*(read_parameters(item.function) for item in program.launches))
         dtypes = {name: program.params[other].type.dtype for name, other in named.items()}
@@ -284,6 +291,57 @@ def adjoint_of(
     program = without_gradients(program, [other for name, other in program.gradients.items() if name not in kept])
     ndim = form.ndim if form is not None and form.ndim is not None else dimensions(function)
     return gather_gradients(program, ndim, config.chosen("deterministic", function.options), tiled), kept
+
+
+def _merged(
+    kernel: Kernel,
+    entries: tuple[Entry, ...],
+    form: LaunchForm,
+    single: bool,
+    arrays: Mapping[str, ArrayView],
+    gradients: Mapping[str, ArrayView],
+) -> tuple[dict[str, str], KernelValueError | None]:
+    """The parameters that are one array with another that the kernel writes, and have one gradient with it, where it
+    matters which was read or written first: the adjoint is that of a kernel with one name for both.
+
+    Args:
+        single: Whether the grid has one point.
+
+    Returns:
+        What each stands for, and the error where it matters and they are not one.
+    """
+    from tilekit.passes.activity import read_parameters, written_parameters
+    from tilekit.passes.array_uses import reads_first, uses_one_place
+
+    floats = [name for name, view in arrays.items() if view.dtype.is_float]
+    close = [pair for pair in combinations(floats, 2) if overlaps(arrays[pair[0]], arrays[pair[1]])]
+    if not close:
+        return {}, None
+    fn = kernel.trace(types_of(kernel, entries), form)
+    read, written = read_parameters(fn), written_parameters(fn)
+    found, error = {}, None
+    for name, other in (ordered for pair in close for ordered in permutations(pair)):
+        if name in written or name not in read or other not in written:
+            continue
+        one = substituted(fn, {name: other})
+        same = arrays[name].same_place(arrays[other])
+        if reads_first(one, other) and (single or (same and uses_one_place(one))):
+            continue
+        if same and name in gradients and other in gradients and gradients[name].same_place(gradients[other]):
+            found[name] = other
+        else:
+            error = KernelValueError(
+                f"argument {name!r} of kernel {kernel.key!r} shares memory with {other!r}, which the kernel writes, so "
+                "its gradient depends on what was read and written first; pass one array for both, with one gradient, "
+                f"or an array of its own for {other!r}"
+            )
+    return found, error
+
+
+def substituted(fn: Function, merged: Mapping[str, str]) -> Function:
+    """The kernel with parameters in place of others, wherever those are used."""
+    body = substitute(fn.body, {fn.params[name]: fn.params[other] for name, other in merged.items()})
+    return Function(fn.name, fn.params, body, fn.location, fn.options) if merged else fn
 
 
 def _check_shared(kernel: Kernel, form: AdjointForm, arrays: Mapping[str, ArrayView]) -> None:

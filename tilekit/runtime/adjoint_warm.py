@@ -46,8 +46,8 @@ class WarmBackward:
 def warm_backward(
     launch: AdjointLaunch, arguments: Mapping[str, Any], gradients: Mapping[str, Any]
 ) -> WarmBackward | None:
-    """The quick way of a launch that went well, or None: gradients that are computed in another dtype or apart from
-    others have none, and the interpreter has none.
+    """The quick way of a launch that went well, or None: gradients that are computed in another dtype, apart from
+    others or as one have none, and the interpreter has none.
 
     Args:
         launch: The launch.
@@ -55,6 +55,8 @@ def warm_backward(
     """
     compiled = launch.form.compiled
     if not hasattr(compiled, "again") or any(launch.apart(*item) for item in launch.gradients.items()):
+        return None
+    if len(launch.gradients) < len(gradients):
         return None
     if not math.prod(launch.grid):
         return None

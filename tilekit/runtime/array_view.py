@@ -62,6 +62,11 @@ class ArrayView:
         """The number of elements."""
         return math.prod(self.shape)
 
+    def same_place(self, other: ArrayView) -> bool:
+        """Whether the elements of another array are these, in the same order."""
+        place = self.pointer, self.shape, self.strides, self.dtype, self.device
+        return place == (other.pointer, other.shape, other.strides, other.dtype, other.device)
+
     def __repr__(self) -> str:
         suffix = ", readonly" if self.readonly else ""
         place = f"shape={self.shape}, strides={self.strides}, device={self.device!r}"
