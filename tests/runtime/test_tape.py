@@ -92,6 +92,17 @@ def test_a_view_shares_the_gradient_of_its_array(make: Make) -> None:
 
 
 @LIBRARIES
+def test_a_launch_in_place_by_two_names(make: Make) -> None:
+    x, loss = make(X), make([0.0])
+    with tk.Tape() as tape:
+        go(doubled, x, x)
+        go(doubled, x, x)
+        go(total, x, loss)
+    tape.backward(loss)
+    assert numbers(tape.gradients[x]) == [4.0] * 4
+
+
+@LIBRARIES
 def test_gradients_that_are_retained(make: Make) -> None:
     x, y, loss = make(X), make(ZEROS), make([0.0])
     with tk.Tape() as tape:

@@ -58,12 +58,17 @@ def with_torch(x: Any) -> None:
     x.detach().mul_(2.0)
 
 
+def with_torch_unseen(x: Any) -> None:
+    x.data[1] = 5.0
+
+
 @pytest.mark.parametrize(
     ("make", "write", "why"),
     [
         (of_numpy, with_numpy, "its contents have changed since, by nothing that the tape has seen"),
         (of_warp, with_warp, "its contents have changed since, by nothing that the tape has seen"),
         (of_torch, with_torch, "an operation of PyTorch has written that tensor since"),
+        (of_torch, with_torch_unseen, "its contents have changed since, by nothing that the tape has seen"),
     ],
 )
 def test_an_array_that_something_else_has_overwritten_since(make: Make, write: Any, why: str) -> None:
@@ -77,6 +82,48 @@ def test_an_array_that_something_else_has_overwritten_since(make: Make, write: A
         f"backward through kernel 'squares' reads its argument 'x' again, but {why}; write to another array, pass a "
         "copy to the launch, or go backward before"
     )
+
+
+def test_a_tensor_that_has_other_memory_since() -> None:
+    x, y = of_torch(X), of_torch(ZEROS)
+    with tk.Tape() as tape:
+        go(squares, x, y)
+    x.data = of_torch(ONES, requires_grad=False)
+    with pytest.raises(KernelValueError) as caught:
+        tape.backward(grads={y: of_torch(ONES, requires_grad=False)})
+    assert caught.value.message == (
+        "backward through kernel 'squares': its argument 'x' has other memory, another shape or other strides than at "
+        "this launch, as after x.data = ... or x.resize_(...); go backward before"
+    )
+
+
+def test_a_gradient_that_a_backward_launch_has_written() -> None:
+    x, y, g = of_numpy(X), of_numpy(ZEROS), of_numpy(ONES)
+    with tk.Tape(verify=False) as tape:
+        go(squares, x, y)
+    tk.launch_tiled(doubled, 1, [g], [y], adj_inputs=[x], adj_outputs=[g], adjoint=True)
+    with pytest.raises(KernelValueError, match="a backward launch of kernel 'doubled' as 'x' has written that array"):
+        tape.backward(grads=[(y, of_numpy(ONES))])
+
+
+def test_a_backward_that_has_failed_leaves_no_whole_gradients() -> None:
+    x, y, loss = of_numpy(X), of_numpy(ZEROS), of_numpy([0.0])
+    with tk.Tape() as tape:
+        go(squares, x, y)
+        go(total, y, loss)
+    x[0] = 7.0
+    with pytest.raises(KernelValueError, match="its contents have changed since"):
+        tape.backward(loss)
+    x[0] = X[0]
+    with pytest.raises(KernelValueError) as caught:
+        tape.backward(loss)
+    assert caught.value.message == (
+        "an earlier backward of this tape has failed and left gradients that are not whole; call tape.zero() before "
+        "the next"
+    )
+    tape.zero()
+    tape.backward(loss)
+    assert numbers(tape.gradients[x]) == [2 * value for value in X]
 
 
 @LIBRARIES

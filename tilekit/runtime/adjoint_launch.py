@@ -11,7 +11,9 @@ from tilekit.ir.operands import describe
 from tilekit.runtime.adjoint import prepare_adjoint
 from tilekit.runtime.adjoint_warm import WarmBackward, warm_backward
 from tilekit.runtime.arguments import parameters_of
-from tilekit.runtime.arrays import library_of
+from tilekit.runtime.arrays import library_of, view_of
+from tilekit.runtime.gradients import watch
+from tilekit.runtime.guards import note_writes
 from tilekit.runtime.launch import Launch
 
 
@@ -34,7 +36,7 @@ class BackwardLaunch(Launch):
 
     def launch(self, stream: Any = None) -> None:
         """Run the adjoint, on a GPU on ``stream``, or on the one that the launch was recorded with."""
-        device, block_dim, tiled, _, recorded = self._how
+        *_, recorded = self._how
         gradients = dict(self._given())
         if not gradients:
             raise KernelValueError(
@@ -42,8 +44,17 @@ class BackwardLaunch(Launch):
                 "and adj_outputs, or pass Warp's arrays made with requires_grad=True"
             )
         stream = recorded if stream is None else stream
-        if self._warm is not None and self._same(gradients) and self._warm.run(stream):
-            return
+        if self._warm is None or not self._same(gradients) or not self._warm.run(stream):
+            self._run_anew(gradients, stream)
+        if watch.busy:
+            note_writes(
+                watch.records,
+                {parameter: view_of(array) for parameter, array in gradients.items()},
+                f"a backward launch of kernel {self.kernel.key!r}",
+            )
+
+    def _run_anew(self, gradients: Mapping[str, Any], stream: Any) -> None:
+        device, block_dim, tiled, _, _ = self._how
         launch = prepare_adjoint(self.kernel, self.dim, self.params, gradients, device, block_dim, tiled)
         launch.run(stream)
         if self._same(gradients):  # from the second time on: many are launched once

@@ -68,6 +68,8 @@ class GradientStore:
         self._warps: dict[int, Any] = {}
         """Warp's arrays that have gradients of their own."""
         self._running = False
+        self.begun = self.broken = False
+        """Whether going backward has changed gradients; whether it then failed, so that they are not whole."""
         self._warp_alone = warp_alone
         """Whether only Warp's arrays are asked for gradients, as on a tape of Warp's."""
 
@@ -172,7 +174,7 @@ class GradientStore:
         """
         retained = any(overlaps(view, other) for other in self.retained) or _retains(view.owner)
         target = self.gradient(view, make=False) if retained else None
-        if target is None or any(_same(target, other) for other, _ in self._kept):
+        if target is None or any(target.same_place(other) for other, _ in self._kept):
             return
         if any(overlaps(target, other) for other, _ in self._kept):
             raise KernelNotImplementedError(
@@ -187,6 +189,10 @@ class GradientStore:
         if library_of.get(type(view.owner)) != "warp":
             self.consumed.append((view, record))
 
+    def regain(self, view: ArrayView) -> None:
+        """Note that the gradient of an array is now that of what it held before a launch wrote it."""
+        self.consumed = [(other, record) for other, record in self.consumed if not overlaps(view, other)]
+
     @contextmanager
     def going_backward(self) -> Iterator[None]:
         """While records are gone through; at the end, arrays that retain their gradients have them back.
@@ -196,9 +202,12 @@ class GradientStore:
         earlier = [(target, _copy(target)) for target, _ in self._kept]
         for target, _ in earlier:
             fill(target, 0.0)
-        self._kept, self._running = [], True
+        self._kept, self._running, self.begun = [], True, False
         try:
             yield
+        except BaseException:
+            self.broken = self.begun
+            raise
         finally:
             self._running = False
             for target, copy in self._kept:
@@ -216,6 +225,7 @@ class GradientStore:
                 fill(view_of(storage.owner), 0.0)
         self.consumed.clear()
         self._kept.clear()
+        self.broken = False
 
     def of(self, array: Any) -> Any:
         """The gradient of an array, as an array of the same library; None where there is none.
@@ -248,10 +258,6 @@ def _copy(view: ArrayView) -> ArrayView:
 def _inside(view: ArrayView, other: ArrayView) -> bool:
     (low, high), (first, last) = byte_range(view), byte_range(other)
     return first <= low and high <= last and overlaps(view, other)
-
-
-def _same(one: ArrayView, other: ArrayView) -> bool:
-    return all(getattr(one, name) == getattr(other, name) for name in ("pointer", "shape", "strides", "device"))
 
 
 def _retains(array: Any) -> bool:

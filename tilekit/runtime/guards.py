@@ -38,7 +38,7 @@ class Guard:
         self._written: Write | None = None
         self._version = version_of(view.owner)
         by_content = (view.device == "cpu") if verify is None else verify
-        self._print = fingerprint(view) if by_content and self._version is None else None
+        self._print = fingerprint(view) if by_content else None
 
     def meets(self, view: ArrayView, low: int, high: int) -> bool:
         """Whether a write of an array, the bytes from ``low`` to before ``high``, is the first one of this array."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -90,20 +91,27 @@ class LaunchRecord:
             return
         for name in floats.keys() - coming.keys():
             store.refuse_lost(floats[name], f"argument {name!r} of kernel {self.kernel.key!r}", self.place)
-        gradients = {
-            name: coming[name] if name in coming else store.gradient(view, make=True)
+        read = {
+            name: store.gradient(view, make=True)
             for name, view in floats.items()
-            if coming.get(name) is not None or (name not in coming and store.is_active(view))
+            if name not in coming and store.is_active(view)
         }
+        # Again: an array may be among both, by two names.
+        written = {name: store.gradient(floats[name], make=False) for name in coming}
+        gradients = {name: view for name, view in {**read, **written}.items() if view is not None}
         launch = self._adjoint(gradients)
         for name in self.kernel.parameters:
             if name in launch.form.reads:
                 self.guards[name].check(self, name)
         for name in coming:
             store.keep(floats[name], self)
+        store.begun = True
         launch.run(None)
-        for name in launch.form.replaced & coming.keys():
-            store.consume(floats[name], self)
+        if math.prod(self.grid):
+            for name in launch.form.replaced & coming.keys():
+                store.consume(floats[name], self)
+        for name in read:
+            store.regain(floats[name])
 
     def _adjoint(self, gradients: Mapping[str, Any]) -> AdjointLaunch:
         """The backward launch, of the kernel as it was, under the options that the launch had."""
@@ -116,6 +124,14 @@ class LaunchRecord:
                 "would be another one; pass what changes as an argument",
                 self.place,
             )
+        for name, view in _views(self.kernel, self.arguments).items():
+            if not view.same_place(self.views[name]):
+                raise KernelValueError(
+                    f"backward through kernel {self.kernel.key!r}: its argument {name!r} has other memory, another "
+                    "shape or other strides than at this launch, as after x.data = ... or x.resize_(...); go backward "
+                    "before",
+                    self.place,
+                )
         device, block_dim, tiled = self.how
         same = options_now().number == self._options.number
         with nullcontext() if same else config.scoped(**self._options.values):

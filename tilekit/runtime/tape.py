@@ -161,6 +161,11 @@ class Tape:
             KernelTypeError, KernelValueError: ``loss`` or ``grads`` do not fit; an array was overwritten.
             KernelNotImplementedError: a kernel's gradient cannot be computed rightly; the error names the op.
         """
+        if self._store.broken:
+            raise KernelValueError(
+                "an earlier backward of this tape has failed and left gradients that are not whole; call tape.zero() "
+                "before the next"
+            )
         pairs = _pairs(grads)
         seeds: list[tuple[ArrayView, ArrayView | float]] = []
         if loss is not None:

@@ -38,4 +38,5 @@ class FunctionRecord:
 
     def backward(self, store: GradientStore) -> None:
         """Call it."""
+        store.begun = True
         self.function()

@@ -118,6 +118,7 @@ class WarpRecord:
                     "no gradient of its own; make it with requires_grad=True",
                     self.place,
                 )
+        store.begun = True
         self._tape.backward()
 
 
