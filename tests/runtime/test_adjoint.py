@@ -153,8 +153,8 @@ def test_one_array_by_two_names_of_which_one_is_written() -> None:
             launch_adjoint(shifted, 2, [x[:8], there, z], {"a": np.zeros(8, np.float32), "last": z})
         assert caught.value.message == (
             "argument 'a' of kernel 'shifted' shares memory with 'out', which the kernel writes, so its gradient "
-            "depends on what was read and written first; pass one array for both, with one gradient, or an array of its "
-            "own for 'out'"
+            "depends on what was read and written first; pass one array for both, with one gradient, or an array of "
+            "its own for 'out'"
         )
 
 
