@@ -106,6 +106,38 @@ def test_what_backward_refuses() -> None:
         "backward of backward: the gradient of kernel 'layer' cannot be differentiated; call backward without "
         "create_graph=True"
     )
+    with pytest.raises(KernelNotImplementedError) as caught:
+        torch.func.jvp(lambda x: fused(x, w, bias), (x,), (x,))
+    assert str(caught.value) == (
+        "the gradient of kernel 'layer' goes backward only: forward-mode differentiation, as by torch.func.jvp, has "
+        "none for it"
+    )
+
+
+FACTOR = 2.0
+
+
+@tk.kernel
+def scaled(x: tk.array1d[float], y: tk.array1d[float], rounded: tk.array1d[tk.int32]):
+    i = tk.tid()
+    y[i] = FACTOR * x[i]
+    rounded[i] = tk.int32(x[i])
+
+
+def test_an_output_of_integers_and_an_outer_value_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs = {"y": "x", "rounded": lambda x: (len(x),)}
+    run = tk.torch.function(scaled, outputs=outputs, dim=len, tiled=False)
+    x = torch.ones(3, requires_grad=True)
+    run(x)[0].sum().backward()
+    assert x.grad.tolist() == [2.0] * 3
+    found = run(x)[0].sum()
+    monkeypatch.setitem(globals(), "FACTOR", 3.0)
+    with pytest.raises(KernelValueError) as caught:
+        found.backward()
+    assert str(caught.value) == (
+        "an outer value that kernel 'scaled' reads has changed since it ran, so its gradient would be another one; "
+        "pass what changes as an argument"
+    )
 
 
 @devices

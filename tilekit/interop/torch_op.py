@@ -78,12 +78,18 @@ class Op:
         ctx.kept = [place for place, name in enumerate(self.outputs) if name in self.reread(inputs, made)]
         ctx.save_for_backward(*(values[name] for name in self.tensors), *(made[place] for place in ctx.kept))
         ctx.numbers = [value for name, value in values.items() if name not in self.tensors]
+        ctx.meaning = self.kernel.capture_key()
         ctx.like = [(tuple(tensor.shape), tensor.dtype) for tensor in made]
 
     def back(self, ctx: Any, *grads: Any) -> Any:
         """The gradients of the inputs, from those of the outputs."""
         import torch
 
+        if self.kernel.capture_key() != ctx.meaning:
+            raise KernelValueError(
+                f"an outer value that kernel {self.kernel.key!r} reads has changed since it ran, so its gradient would "
+                "be another one; pass what changes as an argument"
+            )
         saved, numbers = list(ctx.saved_tensors), iter(ctx.numbers)
         tensors = iter(saved[: len(self.tensors)])
         given = [next(tensors) if name in self.tensors else next(numbers) for name in self.inputs]
@@ -110,6 +116,7 @@ class Op:
         # Backward takes from the gradients of what was stored, which are the caller's.
         taken = [seed.clone(memory_format=torch.contiguous_format) for seed in seeds]
         made = [torch.empty_like(seed) for seed in taken]
+        coming = {name: seed for name, seed in zip(self.outputs, taken, strict=True) if seed.is_floating_point()}
         reread = self.reread(inputs, made)
         for name, tensor in zip((name for name in self.outputs if name in reread), kept, strict=True):
             made[list(self.outputs).index(name)] = tensor
@@ -118,7 +125,7 @@ class Op:
                 self.kernel,
                 self.grid(inputs),
                 self.arguments(inputs, made),
-                {**gradients, **dict(zip(self.outputs, taken, strict=True))},
+                {**gradients, **coming},
                 block_dim=self.block_dim,
                 tiled=self.tiled,
             )
@@ -280,7 +287,16 @@ def _overload(name: str) -> Any:
 
 
 def _called(overload: Any, op: Op) -> Callable[..., Any]:
+    import torch
+    from torch.autograd.forward_ad import unpack_dual
+
     def call(*given: Any, **named: Any) -> Any:
+        for value in (*given, *named.values()):
+            if isinstance(value, torch.Tensor) and unpack_dual(value).tangent is not None:
+                raise KernelNotImplementedError(
+                    f"the gradient of kernel {op.kernel.key!r} goes backward only: forward-mode differentiation, as by "
+                    "torch.func.jvp, has none for it"
+                )
         return overload(*given, **named)
 
     call.__name__ = call.__qualname__ = op.kernel.key
