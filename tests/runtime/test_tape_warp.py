@@ -93,6 +93,17 @@ def test_arrays_without_a_gradient_of_their_own_that_warp_would_need() -> None:
     )
 
 
+def test_a_tape_of_warps_whose_gradient_would_be_lost() -> None:
+    x, y, z = of_warp(X), of_warp(ZEROS, requires_grad=False), of_warp(ZEROS)
+    with wp.Tape() as tape:
+        go(squares, x, y)
+        wp.launch(warps_kernel(), dim=4, inputs=[y], outputs=[z], device="cpu")
+    with pytest.raises(
+        KernelNotImplementedError, match="argument 'x' of Warp's kernel 'plus_one' depends on"
+    ):
+        tape.backward(grads={z: of_warp(ONES)})
+
+
 @pytest.mark.parametrize("outer", ["tilekit", "warp"])
 def test_tapes_are_not_nested(outer: str) -> None:
     with tk.Tape() if outer == "tilekit" else wp.Tape():

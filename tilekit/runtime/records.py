@@ -165,13 +165,27 @@ class _Run:
 
     def __init__(self, tape: Any) -> None:
         from tilekit.runtime.gradient_store import GradientStore
+        from tilekit.runtime.tape_warp import WarpRecord
 
         entries = [entry for entry in tape.launches if isinstance(entry, OnWarpsTape)]
         self.first, self.last = entries[0], entries[-1]
         self.store = GradientStore(warp_alone=True)
-        self.store.see([entry.record for entry in entries])
+        launches = [_record_of(entry) for entry in tape.launches]
+        self.store.see(launch for launch in launches if launch is not None)
+        for launch in launches:
+            if isinstance(launch, WarpRecord):
+                launch.refuse_unseen(self.store)
         self.ends = ExitStack()
         self.ends.enter_context(self.store.going_backward())
+
+
+def _record_of(entry: Any) -> Any:
+    """What an entry of a tape of Warp's stands for; None for a function, of which nothing is known."""
+    from tilekit.runtime.tape_warp import WarpRecord
+
+    if isinstance(entry, OnWarpsTape):
+        return entry.record
+    return WarpRecord(*entry) if isinstance(entry, list) else None
 
 
 _runs: WeakKeyDictionary[Any, _Run] = WeakKeyDictionary()

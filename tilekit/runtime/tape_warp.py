@@ -106,7 +106,13 @@ class WarpRecord:
                 store.lose(self.views[name], f"Warp's kernel {self.title!r}")
 
     def backward(self, store: GradientStore) -> None:
-        """Let Warp go backward through it.
+        """Let Warp go backward through it; raises as :meth:`refuse_unseen`."""
+        self.refuse_unseen(store)
+        store.begun = True
+        self._tape.backward()
+
+    def refuse_unseen(self, store: GradientStore) -> None:
+        """Refuse arrays whose gradients Warp would leave out.
 
         Raises:
             KernelNotImplementedError: a gradient is to flow to an array, and Warp would not see it.
@@ -118,8 +124,6 @@ class WarpRecord:
                     "no gradient of its own; make it with requires_grad=True",
                     self.place,
                 )
-        store.begun = True
-        self._tape.backward()
 
 
 def _is_plain(value: Any) -> bool:
