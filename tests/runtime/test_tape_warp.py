@@ -98,9 +98,7 @@ def test_a_tape_of_warps_whose_gradient_would_be_lost() -> None:
     with wp.Tape() as tape:
         go(squares, x, y)
         wp.launch(warps_kernel(), dim=4, inputs=[y], outputs=[z], device="cpu")
-    with pytest.raises(
-        KernelNotImplementedError, match="argument 'x' of Warp's kernel 'plus_one' depends on"
-    ):
+    with pytest.raises(KernelNotImplementedError, match="argument 'x' of Warp's kernel 'plus_one' depends on"):
         tape.backward(grads={z: of_warp(ONES)})
 
 

@@ -84,6 +84,23 @@ def test_an_array_that_something_else_has_overwritten_since(make: Make, write: A
     )
 
 
+@LIBRARIES
+def test_an_array_that_something_else_writes_between_two_launches(make: Make) -> None:
+    """What the second one reads is not what the first one wrote."""
+    x, y, loss = make(X), make(ZEROS, requires_grad=make is of_warp), make([0.0], requires_grad=make is of_warp)
+    with tk.Tape() as tape:
+        go(squares, x, y)
+        y.fill_(2.0) if make is of_warp else y.__imul__(2.0)
+        go(total, y, loss)
+    with pytest.raises(KernelValueError) as caught:
+        tape.backward(loss)
+    assert caught.value.message == (
+        "backward through kernel 'total': its argument 'x' is not what kernel 'squares' wrote, since something that "
+        "the tape has not seen has written it between the two launches; write to another array, or record what writes "
+        "it as a launch"
+    )
+
+
 def test_a_tensor_that_has_other_memory_since() -> None:
     x, y = of_torch(X), of_torch(ZEROS)
     with tk.Tape() as tape:

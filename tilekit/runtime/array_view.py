@@ -62,10 +62,14 @@ class ArrayView:
         """The number of elements."""
         return math.prod(self.shape)
 
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """What arrays with the same elements in the same order have in common."""
+        return self.pointer, self.shape, self.strides, self.dtype, self.device
+
     def same_place(self, other: ArrayView) -> bool:
         """Whether the elements of another array are these, in the same order."""
-        place = self.pointer, self.shape, self.strides, self.dtype, self.device
-        return place == (other.pointer, other.shape, other.strides, other.dtype, other.device)
+        return self.place == other.place
 
     def __repr__(self) -> str:
         suffix = ", readonly" if self.readonly else ""

@@ -52,6 +52,14 @@ class Guard:
         """Take note of the first write of the array."""
         self._written = write
 
+    def written_between(self, later: Guard) -> str | None:
+        """What has written the array that a launch left here, unseen by its tape, before a later launch read it."""
+        if self._written is not None:  # by a launch: one on the tape, or one that was left out on purpose
+            return None
+        if self._print is not None and later._print is not None:
+            return None if self._print == later._print else "something that the tape has not seen"
+        return None if self._version == later._version else "an operation of PyTorch"
+
     def check(self, record: LaunchRecord, name: str) -> None:
         """Refuse to go backward where the array is not what it was.
 

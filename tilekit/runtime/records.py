@@ -57,6 +57,8 @@ class LaunchRecord:
         self.how = how
         self.place = calling_place()
         self.guards = {name: Guard(view, verify) for name, view in views.items()}
+        self._torn: dict[str, tuple[LaunchRecord, str]] = {}
+        """Arrays that it read, and that something unseen wrote after the launch given."""
         watch.add(self)
 
     @property
@@ -71,6 +73,30 @@ class LaunchRecord:
     def may_write(self, view: ArrayView) -> bool:
         """Whether it may have written an array."""
         return any(overlaps(view, self.views[name]) for name in self.written)
+
+    def look_back(self, latest: dict[Any, tuple[LaunchRecord, str]]) -> None:
+        """Note which arrays it read are not what the tape's launches left in them.
+
+        Args:
+            latest: By the place of an array, the last launch that wrote it, and as what; this launch adds to it.
+        """
+        for name, view in self.floats().items():
+            record, other = latest.get(view.place, (None, ""))
+            if record is not None and name not in self.written:
+                what = record.guards[other].written_between(self.guards[name])
+                if what is not None:
+                    self._torn[name] = record, what
+        latest.update({self.views[name].place: (self, name) for name in self.written})
+
+    def _refuse_torn(self, name: str, store: GradientStore) -> None:
+        record, what = self._torn[name]
+        if any(store.is_active(view) for other, view in record.floats().items() if other not in record.written):
+            raise KernelValueError(
+                f"backward through kernel {self.kernel.key!r}: its argument {name!r} is not what kernel "
+                f"{record.kernel.key!r} wrote, since {what} has written it between the two launches; write to another "
+                "array, or record what writes it as a launch",
+                self.place,
+            )
 
     def spread(self, store: GradientStore) -> None:
         """Note that what it wrote depends on what it read."""
@@ -96,6 +122,8 @@ class LaunchRecord:
             for name, view in floats.items()
             if name not in coming and store.is_active(view)
         }
+        for name in read.keys() & self._torn.keys():
+            self._refuse_torn(name, store)
         # Again: an array may be among both, by two names.
         written = {name: store.gradient(floats[name], make=False) for name in coming}
         gradients = {name: view for name, view in {**read, **written}.items() if view is not None}
@@ -203,6 +231,7 @@ def note_launch(tape: Any, kernel: Kernel, dim: Any, arguments: Sequence[Any], c
     if tape is not None and any(view.dtype.is_float for view in views.values()):
         record = LaunchRecord(kernel, dim, given, views, written, how, getattr(tape, "verify", None), compiled)
         if watch.tape is not None and tape is watch.tape:
+            record.look_back(watch.tape.latest)
             watch.tape.launches.append(record)
         else:
             tape.record_func(OnWarpsTape(record, tape), [])

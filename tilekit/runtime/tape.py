@@ -58,6 +58,8 @@ class Tape:
         """What was recorded, in order."""
         self.scopes: list[tuple[int, str | None, dict[str, Any]]] = []
         """Of the scopes that begin and, with the name None, end, the number of records before them."""
+        self.latest: dict[Any, tuple[LaunchRecord, str]] = {}
+        """By the place of an array, the last launch that wrote it, and the parameter that it is."""
         self._store = GradientStore()
         self._analysed = 0
         self._recorder: Any = None
@@ -229,6 +231,7 @@ class Tape:
         self.zero()
         self.launches.clear()
         self.scopes.clear()
+        self.latest.clear()
         self._store = GradientStore()
         self._analysed = 0
 
