@@ -36,7 +36,13 @@ def raised(p, n):
 
 @tk.kernel
 def drawn(
-    a: tk.array2d[tk.float64], w: tk.array2d[tk.float64], c: tk.array1d[tk.float64], n: int, out: tk.array2d[tk.float64]
+    a: tk.array2d[tk.float64],
+    w: tk.array2d[tk.float64],
+    c: tk.array1d[tk.float64],
+    g: tk.array2d[tk.float64],
+    h: tk.array2d[tk.float64],
+    n: int,
+    out: tk.array2d[tk.float64],
 ):
     i = tk.tid()
     x = tk.tile_load(a, shape=(4, 4), offset=(i * 4, 0))
@@ -76,7 +82,7 @@ def raised(p, n):
     return r
 
 
-def drawn(a, w, c, n, i, stored):
+def drawn(a, w, c, g, h, n, i, stored):
     x = load(a, (4, 4), (i * 4, 0))
     y = load(w, (4, 4), (0, 1))
     z = load(a, (4, 4), (i * 4, 7))
@@ -223,7 +229,16 @@ class Writer:
     # Statements.
 
     def statement(self, depth: int) -> None:
-        kinds = [self._bind, self._bind, self._update, self._accumulate, self._assign, self._view, self._small]
+        kinds = [
+            self._bind,
+            self._bind,
+            self._update,
+            self._accumulate,
+            self._sum,
+            self._assign,
+            self._view,
+            self._small,
+        ]
         if depth:
             kinds += [self._loop, self._loop, self._while, self._branch]
         self.one(*kinds)(depth)
@@ -250,6 +265,20 @@ class Writer:
         factors = f", alpha={alpha}, beta={beta}" if (alpha, beta) != ("1.0", "1.0") else ""
         self.line(f"tk.tile_matmul(0.5 * tk.tanh({p}), tk.tanh({v}), {m}{factors})",
                   f"{m} = {alpha} * ((0.5 * torch.tanh({q})) @ torch.tanh({w})) + {beta} * {m}")  # fmt: skip
+
+    def _sum(self, depth: int) -> None:
+        """Over k, of loads that each go on by a tile: the only ones of ``g`` and ``h``, whose gradients can gather."""
+        m, other, k = self.one(*MATRICES), self.one(*MATRICES), f"k{len(self.indices)}"
+        left, right = f"(4, 4), (i * 4, 4 * {k})", f"(4, 4), (4 * {k}, 0)"
+        self.line(f"for {k} in range(n):")
+        self.level += 1
+        self.line(
+            f"p, q = tk.tile_load(g, {left}), tk.tile_load(h, {right})", f"p, q = load(g, {left}), load(h, {right})"
+        )
+        first, second = self.one(("p", "q"), ("p", "q"), ("tk.tanh(p)", "q"), ("p", f"tk.cos({other})"), ("q", "p"))
+        in_torch = [text.replace("tk.", "torch.") for text in (first, second)]
+        self.line(f"tk.tile_matmul(0.5 * {first}, {second}, {m})", f"{m} = {m} + 0.5 * {in_torch[0]} @ {in_torch[1]}")
+        self.level -= 1
 
     def _assign(self, depth: int) -> None:
         m, other = self.one(*MATRICES), self.one(*MATRICES)
@@ -329,8 +358,14 @@ class Writer:
         return str(self.one("n > 2", "s > 0.2", "x[0, 0] > 0.1", "y[2, 1] < z[1, 2]", "i == 1", *known))
 
 
-def written(lines: Sequence[Text]) -> Program:
+def written(lines: Sequence[Text], one: bool = False) -> Program:
+    """The kernel of some statements, which stores all variables, or ``one`` tile that depends on all of them."""
     tilekit, torch = ("\n".join(each) for each in zip(*lines, strict=True))
+    if one:
+        store = "    tk.tile_store(out, x * y + s * z, offset=(i * 4, 0))\n"
+        return Program(
+            f"{HEAD}{tilekit}\n{store}", f"{TORCH_HEAD}{torch}\n    stored.append((x * y + s * z, (i * 4, 0)))\n"
+        )
     stores = ""
     stored = ""
     for place, value in enumerate(("x", "y", "z")):
@@ -348,3 +383,13 @@ def programs(draw: Any, least: int = 2, most: int = 6) -> Program:
     for _ in range(draw(st.integers(least, most))):
         writer.statement(2)
     return written(writer.lines)
+
+
+@st.composite
+def layers(draw: Any, most: int = 4) -> Program:
+    """Kernels of sums over k with maps and products between them."""
+    writer = Writer(draw)
+    for _ in range(draw(st.integers(1, most))):
+        writer.one(writer._sum, writer._bind, writer._update)(0)
+    writer._sum(0)
+    return written(writer.lines, one=True)

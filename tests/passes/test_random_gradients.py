@@ -1,4 +1,4 @@
-"""Gradients of random kernels in float64, against finite differences and, where it is installed, PyTorch."""
+"""Gradients of random kernels in float64, gathered where that is possible, against differences and PyTorch."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tests.passes.finite_differences import traced
-from tests.passes.random_kernels import Program, programs
+from tests.passes.random_kernels import Program, layers, programs
 from tilekit.errors import KernelNotImplementedError
-from tilekit.passes.differentiate import differentiate
+from tilekit.runtime.adjoint import adjoint_of
 from tilekit.runtime.reference import run_reference
 
 BLOCKS = 2
+INPUTS = ("a", "w", "c", "g", "h")
 STEP = 1e-6
 MOST_REFUSED = 0.05
 quiet = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
@@ -26,12 +27,12 @@ TORCH = importlib.util.find_spec("torch") is not None
 
 def data(n: int) -> dict[str, Any]:
     rng = np.random.default_rng(4)
-    shapes = {"a": (7, 10), "w": (6, 9), "c": (7,), "out": (7, 16)}
+    shapes = {"a": (7, 10), "w": (6, 9), "c": (7,), "g": (6, 11), "h": (10, 3), "out": (7, 16)}
     return {**{name: rng.standard_normal(shape) for name, shape in shapes.items()}, "n": np.int32(n)}
 
 
 def order(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {name: arguments[name] for name in ("a", "w", "c", "n", "out")}
+    return {name: arguments[name] for name in (*INPUTS, "n", "out")}
 
 
 class Drawn:
@@ -42,26 +43,26 @@ class Drawn:
         self.arguments = order(data(n))
         self.function = traced(program.kernel(), self.arguments)
         self.seed = np.random.default_rng(5).standard_normal(self.arguments["out"].shape)
-        self.inputs = ("a", "w", "c")
 
     def loss(self, changed: dict[str, Any]) -> float:
         out = np.zeros_like(self.arguments["out"])
         run_reference(self.function, BLOCKS, {**self.arguments, **changed, "out": out})
         return float(np.sum(self.seed * out))
 
-    def gradients(self) -> dict[str, Any]:
-        program = differentiate(self.function)
+    def gradients(self, counts: Counter[str]) -> dict[str, Any]:
+        program, _ = adjoint_of(self.function)
+        counts["gathered"] += sum(summed.gathered for summed in program.sums)
         found = {
             fresh: self.seed.copy() if name == "out" else np.zeros_like(self.arguments[name])
             for name, fresh in program.gradients.items()
         }
         run_reference(program, BLOCKS, {**self.arguments, **found})
-        return {name: found[program.gradients[name]] for name in self.inputs}
+        return {name: found[program.gradients[name]] for name in INPUTS}
 
     def of_torch(self) -> dict[str, Any]:
         import torch
 
-        tensors = {name: torch.tensor(self.arguments[name], requires_grad=True) for name in self.inputs}
+        tensors = {name: torch.tensor(self.arguments[name], requires_grad=True) for name in INPUTS}
         run, seed = self.program.function(), torch.tensor(self.seed)
         total = torch.zeros(())
         for block in range(BLOCKS):
@@ -77,15 +78,15 @@ class Drawn:
 
     def compare_with_differences(self, found: dict[str, Any]) -> None:
         rng = np.random.default_rng(6)
-        directions = {name: rng.standard_normal(found[name].shape) for name in self.inputs}
+        directions = {name: rng.standard_normal(found[name].shape) for name in INPUTS}
         here, (ahead, behind) = (
             self.loss({}),
             (
-                self.loss({name: self.arguments[name] + sign * STEP * directions[name] for name in self.inputs})
+                self.loss({name: self.arguments[name] + sign * STEP * directions[name] for name in INPUTS})
                 for sign in (1, -1)
             ),
         )
-        parts = np.concatenate([np.ravel(found[name] * directions[name]) for name in self.inputs])
+        parts = np.concatenate([np.ravel(found[name] * directions[name]) for name in INPUTS])
         error = abs(float(np.sum(parts)) - (ahead - behind) / (2 * STEP))
         size = float(np.linalg.norm(parts)) + 1e-3 * (1 + abs(here))
         if error > 1e-4 * size and abs(ahead - 2 * here + behind) / (2 * STEP) > 0.3 * error:
@@ -97,7 +98,7 @@ def check(program: Program, n: int, counts: Counter[str]) -> None:
     drawn = Drawn(program, n)
     counts["kernels"] += 1
     try:
-        found = drawn.gradients()
+        found = drawn.gradients(counts)
     except KernelNotImplementedError as error:
         counts["refused"] += 1
         counts[error.message.partition(":")[0] + "..." + error.message[-60:]] += 1
@@ -115,14 +116,18 @@ def run(examples: int, part: int | None, most: int) -> None:
     counts: Counter[str] = Counter()
 
     @settings(max_examples=examples, derandomize=part is None, **quiet)
-    @given(programs(2, most), st.integers(0, 4))
+    @given(st.one_of(programs(2, most), layers()), st.integers(0, 4))
     def every(program: Program, n: int) -> None:
         check(program, n, counts)
 
     (every if part is None else hypothesis.seed(part)(every))()
-    refused, kernels = counts.pop("refused", 0), counts.pop("kernels")
-    print(f"{kernels} kernels, {refused} refused:", *(f"\n  {count} x {why}" for why, count in counts.most_common()))
+    refused, kernels, gathered = (counts.pop(name, 0) for name in ("refused", "kernels", "gathered"))
+    print(
+        f"{kernels} kernels, {gathered} arrays gathered, {refused} refused:",
+        *(f"\n  {count} x {why}" for why, count in counts.most_common()),
+    )
     assert refused <= MOST_REFUSED * kernels
+    assert gathered >= kernels // 10
 
 
 def test_random_kernels() -> None:
