@@ -202,7 +202,9 @@ OPTIONS = (
         minimum=1,
         of_module=True,
     ),
-    Option("enable_backward", "bool", True, "Kernels are differentiable unless they say otherwise.", of_module=True),
+    Option(
+        "enable_backward", "bool", True, "Without meaning: a gradient is derived when it is asked for.", of_module=True
+    ),
     Option(
         "deterministic",
         "switch",
@@ -338,7 +340,7 @@ KERNEL_OPTIONS = {
     option.name: option
     for option in (
         Option("name", "str", None, "The kernel's name; else the function's.", optional=True),
-        Option("enable_backward", "bool", None, "Whether the kernel is differentiable.", optional=True),
+        Option("enable_backward", "bool", None, "Without meaning, as in ``tk.config``.", optional=True),
         _warps("launch_bounds", "ints", None, "threads are those of the launch"),
         Option("deterministic", "switch", None, "As in ``tk.config``, for this kernel.", optional=True),
         Option("cuda_max_registers", "int", None, "Of a thread on a GPU.", minimum=1, optional=True),

@@ -71,6 +71,19 @@ def _() -> None:
     assert found.tolist() == [0.5] * 4 and seed.tolist() == [0.0] * 4
 
 
+@row("`backward` through a kernel with `enable_backward=False` warns that gradients may be wrong")
+def _() -> None:
+    @tk.kernel(enable_backward=False)
+    def halve(a: tk.array1d[float], out: tk.array1d[float]):
+        tk.tile_store(out, 0.5 * tk.tile_load(a, shape=4))
+
+    a, out, seed = np.zeros(4, np.float32), np.zeros(4, np.float32), np.ones(4, np.float32)
+    with tk.Tape() as tape:
+        tk.launch_tiled(halve, 1, [a], [out], block_dim=32)
+    tape.backward(grads=[(out, seed)])
+    assert tape.gradients[a].tolist() == [0.5] * 4
+
+
 @row("a launch on PyTorch's tensors that require grad, with no tape")
 def _() -> None:
     """`tests/runtime/test_gradients_torch.py` launches them."""

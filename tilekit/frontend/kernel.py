@@ -163,9 +163,9 @@ def kernel(f: Callable[..., Any] | None = None, **options: Any) -> Kernel | Call
         f: The function: every parameter annotated with an array type or a number type.
         options: Warp's keywords. ``name`` renames the kernel, ``module_options`` is what
             :func:`set_module_options` takes, for this kernel alone, ``deterministic`` refuses gradients that only
-            atomics could sum, ``cuda_max_registers`` limits the registers of a
-            thread on GPUs; ``enable_backward``, ``launch_bounds``, ``enable_cuda_smem_spilling``, ``cluster_dim``,
-            ``module``, ``entry_point_abi`` and ``grid_stride`` are accepted without meaning.
+            atomics could sum, ``cuda_max_registers`` limits the registers of a thread on GPUs; ``enable_backward``,
+            ``launch_bounds``, ``enable_cuda_smem_spilling``, ``cluster_dim``, ``module``, ``entry_point_abi`` and
+            ``grid_stride`` are accepted without meaning.
 
     Raises:
         KernelTypeError: an unknown keyword or module option, or a parameter without annotation.
