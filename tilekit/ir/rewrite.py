@@ -52,7 +52,7 @@ class Rewriter:
     def block(self, block: Block, params: tuple[Value, ...] | None = None) -> Block:
         """A block rebuilt; the same one where nothing in it has changed. ``params`` take the place of its own."""
         if params is None:
-            params = self._define(block.params)
+            params = self.define(block.params)
         ops = self.ops(block.ops)
         results = tuple(map(self.look_up, block.results))
         same = _same(params, block.params) and _same(ops, block.ops) and _same(results, block.results)
@@ -81,10 +81,10 @@ class Rewriter:
             if not _same(blocks, op.blocks):
                 changes["blocks"] = blocks
         if self.fresh and "results" not in changes:
-            changes["results"] = self._define(op.results)
+            changes["results"] = self.define(op.results)
         return op.with_(**changes) if changes else op
 
-    def _define(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+    def define(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
         """What a copy defines in place of values."""
         if self.fresh:
             self.known.update((value, Value(value.type, value.hint)) for value in values)

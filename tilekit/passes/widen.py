@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from tilekit.errors import VerificationError
-from tilekit.ir.core import Block, Const, Function, Op, Value, map_operand, walk
-from tilekit.ir.types import DType, Type, float32, float64
+from tilekit.ir.core import Const, Function, Op, Value, walk
+from tilekit.ir.rewrite import Rewriter
+from tilekit.ir.types import DType, float32, float64
 from tilekit.ir.verify import verify
 
 
@@ -21,7 +22,7 @@ def widen(fn: Function) -> Function | None:
     if any(value.type.dtype.is_float and value.type.dtype.bits < 32 for value in values):
         return None
     widener = _Widener()
-    params = {name: widener.value(value) for name, value in fn.params.items()}
+    params = dict(zip(fn.params, widener.define(tuple(fn.params.values())), strict=True))
     wide = Function(fn.name, params, widener.block(fn.body), fn.location, fn.options)
     try:
         verify(wide)
@@ -35,38 +36,29 @@ def wide_dtype(dtype: DType) -> DType:
     return float64 if dtype is float32 else dtype
 
 
-class _Widener:
+class _Widener(Rewriter):
+    """Copies ops with float64 in place of every float32."""
+
     def __init__(self) -> None:
-        self.known: dict[Value, Value] = {}
+        super().__init__(fresh=True)
 
-    def type(self, type: Type) -> Type:
-        return replace(type, dtype=wide_dtype(type.dtype))
+    def define(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        self.known.update((value, Value(_wide_type(value.type), value.hint)) for value in values)
+        return tuple(self.known[value] for value in values)
 
-    def value(self, value: Value) -> Value:
-        found = self.known.get(value)
-        if found is None:
-            found = self.known[value] = Value(self.type(value.type), value.hint)
-        return found
+    def look_up(self, item: Any) -> Any:
+        return replace(item, type=_wide_type(item.type)) if isinstance(item, Const) else super().look_up(item)
 
-    def item(self, item: Any) -> Any:
-        if isinstance(item, Const):
-            return replace(item, type=replace(item.type, dtype=wide_dtype(item.type.dtype)))
-        return self.value(item)
+    def rebuilt(self, op: Op, **changes: Any) -> Op:
+        attrs = {name: _wide_attribute(op, name, value) for name, value in op.attrs.items()}
+        return super().rebuilt(op, attrs=attrs, **changes)
 
-    def block(self, block: Block) -> Block:
-        params = tuple(map(self.value, block.params))
-        return Block(params, tuple(map(self.op, block.ops)), tuple(map(self.item, block.results)))
 
-    def op(self, op: Op) -> Op:
-        return op.with_(
-            operands={name: map_operand(operand, self.item) for name, operand in op.operands.items()},
-            attrs={name: self.attribute(op, name, value) for name, value in op.attrs.items()},
-            results=tuple(map(self.value, op.results)),
-            blocks=tuple(map(self.block, op.blocks)),
-        )
+def _wide_type(type: Any) -> Any:
+    return replace(type, dtype=wide_dtype(type.dtype))
 
-    @staticmethod
-    def attribute(op: Op, name: str, value: Any) -> Any:
-        if name == "precision":  # how float32 factors are rounded, which is no part of what is differentiated
-            return op.builtin.defaults[name]
-        return wide_dtype(value) if isinstance(value, DType) else value
+
+def _wide_attribute(op: Op, name: str, value: Any) -> Any:
+    if name == "precision":  # how float32 factors are rounded, which is no part of what is differentiated
+        return op.builtin.defaults[name]
+    return wide_dtype(value) if isinstance(value, DType) else value
