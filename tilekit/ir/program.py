@@ -120,6 +120,11 @@ class Program:
         arrays = {name: scratch.value for name, scratch in self.scratch.items()}
         return {**arrays, **{name: number.value for name, number in self.computed.items()}}
 
+    def free_name(self, stem: str) -> str:
+        """The stem and the first number with which it is no name in the program yet."""
+        known = {*self.params, *self.added}
+        return next(name for number in range(len(known) + 1) if (name := f"{stem}{number}") not in known)
+
     def map(self, change: Callable[[Function], Function]) -> Program:
         """The program with each launch's function changed, as by a pass over functions."""
         launches = tuple(replace(launch, function=change(launch.function)) for launch in self.launches)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from tilekit.builtins.array_elements import array_until
@@ -31,24 +32,22 @@ class Memory:
     def __init__(self, program: Program) -> None:
         self.scratch = dict(program.scratch)
         self.computed = dict(program.computed)
-        self._taken = program.params.keys()
+        self._program = program
         self._numbers: dict[Size, str] = {}
 
-    def _fresh(self, stem: str) -> str:
-        """A name that nothing else in the program has."""
-        known = {*self._taken, *self.scratch, *self.computed}
-        return next(name for number in range(len(known) + 1) if (name := f"{stem}{number}") not in known)
+    def _free_name(self, stem: str) -> str:
+        return replace(self._program, scratch=self.scratch, computed=self.computed).free_name(stem)
 
     def add(self, stem: str, type: ArrayType, shape: tuple[Size, ...]) -> tuple[str, Value]:
         """A new array, and its name."""
-        name = self._fresh(stem)
+        name = self._free_name(stem)
         self.scratch[name] = Scratch(Value(type, stem), shape)
         return name, self.scratch[name].value
 
     def number(self, size: Size) -> tuple[str, Value]:
         """A size as a number that kernels take, and its name."""
         if size not in self._numbers:
-            name = self._numbers[size] = self._fresh("count")
+            name = self._numbers[size] = self._free_name("count")
             self.computed[name] = Computed(Value(ScalarType(int32), name), size)
         return self._numbers[size], self.computed[self._numbers[size]].value
 

@@ -54,8 +54,7 @@ def round_gradients(program: Program, apart: Mapping[str, Value]) -> Program:
         name: str | None = None
         if any(wide in launch.function.body.free for launch in launches):
             assert isinstance(wide.type, ArrayType)
-            known = {*program.params, *scratch}
-            name = next(each for number in range(len(known) + 1) if (each := f"sums{number}") not in known)
+            name = replace(program, scratch=scratch).free_name("sums")
             shape = tuple(Extent(fresh, axis) for axis in range(wide.type.ndim))
             scratch[name] = Scratch(wide, shape, zeroed=True)
             launches.append(_adding(f"{program.name}_{fresh}_rounded", fresh, own, name, wide))
