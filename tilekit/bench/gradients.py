@@ -18,7 +18,7 @@ from tilekit.bench import kernels
 from tilekit.bench.copies import on_a_gpu, seconds
 from tilekit.bench.gemm_problems import KINDS, Tile
 from tilekit.cli.text import table
-from tilekit.runtime.adjoint import adjoint_of, prepare_adjoint
+from tilekit.runtime.adjoint import prepare_adjoint
 from tilekit.runtime.warp_names import import_warp
 
 THREADS = 128
@@ -126,35 +126,13 @@ def compile_times(arch: str = "90a") -> list[list[str]]:
         with tempfile.TemporaryDirectory() as folder, tk.config.scoped(cache_dir=folder, gemm=backend):
             kernel = kernels.product_loop(tk, KINDS[kind].dtype, KINDS[kind].total, (64, 64, 64), KINDS[kind].precision)
             begin = time.perf_counter()
-            tk.compile(kernel, arch=arch)
+            forward = tk.compile(kernel, arch=arch, block_dim=THREADS)
             middle = time.perf_counter()
-            _compile_adjoint(kernel, arch)
+            forward.adjoint.build()
             end = time.perf_counter()
         took = (middle - begin, end - middle, end - begin)
         rows.append([kind, backend, *(f"{each:.2f} s" for each in took)])
     return rows
-
-
-def _compile_adjoint(kernel: Any, arch: str) -> None:
-    from tilekit.ir.context import LaunchForm
-    from tilekit.ir.types import ArrayType
-    from tilekit.runtime.cuda.build import build
-    from tilekit.runtime.cuda.generate import cuda_target, generate
-    from tilekit.runtime.parallel import in_parallel
-    from tilekit.runtime.spec import dense_class
-
-    form = LaunchForm(True, 2, THREADS)
-    program, _ = adjoint_of(kernel.trace(kernel.default_types(), form), None, form)
-
-    def compiled(launch: Any) -> Callable[[], object]:
-        fn = launch.function
-        arrays = {name: value.type for name, value in fn.params.items() if isinstance(value.type, ArrayType)}
-        classes = {name: dense_class(type.ndim) for name, type in arrays.items()}
-        target = cuda_target(launch.form(form), arch, classes)
-        made = generate(fn, target)
-        return lambda: build(made.source, fn.name, target, kernel.options, made.units)
-
-    in_parallel([compiled(launch) for launch in program.launches])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
