@@ -123,8 +123,7 @@ def layer(
     i, j = tk.tid()
     acc = tk.tile_zeros(shape=(4, 8), dtype=tk.float64)
     for k in range(n):
-        x_tile = tk.tile_load(x, shape=(4, 4), offset=(i * 4, k * 4))
-        tk.tile_matmul(x_tile, tk.tile_load(w, shape=(4, 8), offset=(k * 4, j * 8)), acc)
+        acc += tk.tile_load(x, shape=(4, 4), offset=(i * 4, k * 4)) @ tk.tile_load(w, (4, 8), offset=(k * 4, j * 8))
     z = acc + tk.tile_broadcast(tk.tile_load(b, shape=(1, 8), offset=(0, j * 8)), shape=(4, 8))
     tk.tile_store(out, tk.tanh(z), offset=(i * 4, j * 8))
 

@@ -72,7 +72,7 @@ def _reversed(fn: Function, form: LaunchForm, forward: Forward) -> Program:
     kept = {scratch.value.hint: scratch for scratch in reversal.scratch}
     given = {**params, **{name: scratch.value for name, scratch in kept.items()}}
     made = Function(f"{fn.name}_adjoint", given, builder.block(()), fn.location, fn.options)
-    adjoint = eliminate_dead_code(inline(made))
+    adjoint = eliminate_dead_code(canonicalize(inline(made)))
     if forward.lanes.count is not None:
         check_gradient_lanes(adjoint, form)
     gradients = {name: value.hint for name, value in arrays.items()}

@@ -37,7 +37,7 @@ def _of_one(contribution: Contribution) -> list[tuple[int, int]]:
         number = 1 - axis if swapped else axis
         if width > 1 and _is_wide(contribution, product, (left, right)[number], number, axis):
             found.append((axis, width))
-    return found[:1]
+    return [max(found, key=lambda each: each[1])] if found else []
 
 
 def _is_wide(contribution: Contribution, product: Op, factor: Value, number: int, axis: int) -> bool:
