@@ -10,7 +10,7 @@ from tilekit.builtins.grid import coordinate
 from tilekit.errors import Location
 from tilekit.ir.affine import Affine, affine_of, definitions
 from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, used_values, walk
-from tilekit.ir.regions import captured, repeats
+from tilekit.ir.regions import captured, carried_params, repeats
 from tilekit.ir.rewrite import Rewriter
 from tilekit.ir.sizes import Size
 from tilekit.ir.types import ScalarType, TileType, int32
@@ -206,6 +206,7 @@ class Contribution:
         self.value = value
         self.type: TileType = value.type
         self.loops = [self._index(op) for op in self.source.around[add]]
+        self._refuse_carried()
         (array,) = (found for name in add.builtin.atomics for found in leaves(add.operands[name]))
         self.array, self.parts = self.source.root(array)
         self.positions = tuple(self._positions())
@@ -235,6 +236,14 @@ class Contribution:
         if not isinstance(step, int) or step == 0:
             raise NotGathered(2, "the step of a loop around it is only known at run time", where)
         return Index(op, start, stop, step)
+
+    def _refuse_carried(self) -> None:
+        """Raise where the contribution of an iteration depends on those before."""
+        depends = self.source.depends[self.value]
+        for index in self.loops:
+            if not depends.isdisjoint(carried_params(index.loop)):
+                at = f" at line {index.loop.location.line}" if index.loop.location else ""
+                raise NotGathered(4, f"it depends on what the loop{at} carries", self.location)
 
     def _positions(self) -> Iterator[Position]:
         for part in self.parts:

@@ -106,8 +106,7 @@ class Conditions:
             seen.add(value)
             op = source.defined.get(value)
             if op is None:
-                self._check_index(contribution, value)
-                continue
+                continue  # the index of a loop
             again = not counters <= source.depends[value]
             if value not in own and self._is_kept(source, value, again and value in factors):
                 self._check_all(contribution, value)
@@ -118,11 +117,6 @@ class Conditions:
                 raise NotGathered(4, f"{where} would be computed again for each tile", op.location)
             self._check(contribution, op, conditions=True)
             waiting += inputs_of(op)
-
-    def _check_index(self, contribution: Contribution, value: Value) -> None:
-        if not any(index.value is value for index in contribution.loops):
-            name = repr(value.hint) if value.hint else f"a {value.type}"
-            raise NotGathered(4, f"it depends on {name}, which a loop carries", contribution.location)
 
     def _is_kept(self, source: Source, value: Value, is_factor: bool) -> bool:
         """Whether a value is a tile of the block that takes longer to compute than to load, or that products read."""
