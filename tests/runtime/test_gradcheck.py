@@ -191,6 +191,11 @@ def test_refusals() -> None:
             "b, out, outputs out",
         ),
         (
+            lambda: tk.gradcheck(mixed, 1, [a, b], [out], input_output_mask="a"),
+            KernelTypeError,
+            "input_output_mask must be a list of pairs of an input and an output, got 'a' (a string)",
+        ),
+        (
             lambda: tk.gradcheck(mixed, 1, [a, b], [out], plot_relative_error=True),
             KernelNotImplementedError,
             "gradcheck() draws nothing; draw what tk.jacobian() returns",

@@ -167,6 +167,10 @@ def test_a_function_goes_backward_in_its_turn() -> None:
         tape.record_func(3, [])  # type: ignore[arg-type]
     with pytest.raises(KernelTypeError, match="record_func: an array of int32 has no gradient"):
         tape.record_func(backward, [np.zeros(1, np.int32)])
+    with pytest.raises(KernelTypeError, match="record_func takes a list of arrays, got None"):
+        tape.record_func(backward, None)  # type: ignore[arg-type]
+    with pytest.raises(KernelTypeError, match="record_launch takes a kernel of tilekit's or Warp's, got the function"):
+        tape.record_launch(backward, 1)
 
 
 def test_a_launch_that_was_not_recorded_can_be_added() -> None:

@@ -105,6 +105,8 @@ class Tape:
         """
         if not callable(backward):
             raise KernelTypeError(f"record_func takes a function of no arguments, got {describe(backward)}")
+        if not isinstance(arrays, Sequence):
+            raise KernelTypeError(f"record_func takes a list of arrays, got {describe(arrays)}")
         self.launches.append(FunctionRecord(backward, [self._with_gradient(array) for array in arrays]))
 
     def record_launch(
@@ -125,6 +127,8 @@ class Tape:
 
         if isinstance(kernel, Kernel):
             record_launch(self, kernel, dim, [*inputs, *outputs], (device, block_dim, tiled))
+        elif not hasattr(kernel, "adj"):
+            raise KernelTypeError(f"record_launch takes a kernel of tilekit's or Warp's, got {describe(kernel)}")
         else:
             given = kernel, dim, max_blocks, inputs, outputs, device, block_dim, dict(metadata or {})
             self.launches.append(WarpRecord(*given))

@@ -121,13 +121,19 @@ class Trial:
         """The pairs of an input and an output to look at.
 
         Raises:
+            KernelTypeError: the mask is no list of pairs.
             KernelValueError: the mask names what is no input or output.
         """
         pairs = [(i, o) for i in self.inputs for o in self.outputs]
         if not mask:
             return pairs
         names = list(self.arguments)
-        wanted = [(self._name(i, names), self._name(o, names[self.first_output :])) for i, o in mask]
+        try:
+            wanted = [(self._name(i, names), self._name(o, names[self.first_output :])) for i, o in mask]
+        except (TypeError, ValueError):
+            raise KernelTypeError(
+                f"input_output_mask must be a list of pairs of an input and an output, got {describe(mask)}"
+            ) from None
         if missing := [pair for pair in wanted if pair not in pairs]:
             i, o = missing[0]
             raise KernelValueError(
