@@ -64,6 +64,46 @@ def test_a_kernel_of_16_bit_floats_is_checked_in_them(dtype: Any, capsys: pytest
     assert f"in {np.dtype(dtype).name}: passed" in capsys.readouterr().out
 
 
+@tk.func
+def square(x: float):
+    return x * x
+
+
+@tk.func_grad(square)
+def adj_square(x: float, adj: float):
+    tk.adjoint[x] += 2.0 * x * adj
+
+
+@tk.func
+def cube(x: float):
+    return x * x * x
+
+
+@tk.func_grad(cube)
+def adj_cube(x: float, adj: float):
+    tk.adjoint[x] += 2.0 * x * adj
+
+
+@tk.kernel
+def with_its_gradient(x: tk.array1d[float], y: tk.array1d[float]):
+    i = tk.tid()
+    y[i] = square(x[i])
+
+
+@tk.kernel
+def with_a_wrong_one(x: tk.array1d[float], y: tk.array1d[float]):
+    i = tk.tid()
+    y[i] = cube(x[i])
+
+
+def test_a_gradient_of_ones_own_is_checked_in_the_dtype_it_is_declared_for(capsys: pytest.CaptureFixture[str]) -> None:
+    given: dict[str, Any] = {"dim": 8, "inputs": [normal(8)], "outputs": [normal(8)], "tiled": False}
+    assert tk.gradcheck(with_its_gradient, **given)
+    assert capsys.readouterr().out.startswith("gradcheck of kernel 'with_its_gradient' in float32: passed")
+    with pytest.raises(KernelValueError, match="gradcheck of kernel 'with_a_wrong_one' in float32: FAILED"):
+        tk.gradcheck(with_a_wrong_one, **given)
+
+
 @tk.kernel
 def in_tf32(a: tk.array2d[float], b: tk.array2d[float], out: tk.array2d[float]):
     product = tk.tile_matmul(tk.tile_load(a, shape=(8, 8)), tk.tile_load(b, shape=(8, 8)), precision="tf32")

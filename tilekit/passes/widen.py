@@ -15,9 +15,12 @@ from tilekit.ir.verify import verify
 def widen(fn: Function) -> Function | None:
     """The function with float64 in place of every float32, or None where it would then mean something else.
 
-    That is so where it computes in 16-bit floats, whose rounding is part of what it computes, and where an op takes
-    float32 alone, such as one that reads the bits of a number.
+    That is so where it computes in 16-bit floats, whose rounding is part of what it computes, where an op takes float32
+    alone, such as one that reads the bits of a number, and where a function has a gradient of its own, which is
+    declared for the dtypes of its arguments.
     """
+    if any(getattr(item, "gradient", None) is not None for op in walk(fn.body) for item in op.attrs.values()):
+        return None
     values = [*fn.params.values(), *(value for op in walk(fn.body) for value in op.results)]
     if any(value.type.dtype.is_float and value.type.dtype.bits < 32 for value in values):
         return None

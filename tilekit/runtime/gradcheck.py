@@ -82,8 +82,8 @@ def gradcheck(
     """Check a kernel's gradient against central differences, along random directions.
 
     A float32 kernel is specialised again in float64 for the check, so that rounding hides no fault. A kernel that
-    computes in 16-bit floats, uses atoms or reads the bits of a number is checked as it is, with a step and a bound
-    that follow from its unit roundoff.
+    computes in 16-bit floats, uses atoms, reads the bits of a number or calls a function with a gradient of its own is
+    checked as it is, with a step and a bound that follow from its unit roundoff.
 
     The check runs on copies of the arrays: as they are; with other strides; and without the last element of each axis,
     where the kernel can be launched so. Every array of floats is perturbed, outputs as well: what a kernel leaves of
