@@ -43,6 +43,8 @@ class Forms(dict[Any, Any]):
         """How many of the last launches were not like an earlier one."""
         self.attempts: tuple[Any, ...] = ()
         """What the runtime tries first at a launch."""
+        self.may_save = False
+        """Whether one of the forms may have a variant that keeps tiles for its gradient."""
 
     def clear(self) -> None:
         super().clear()
@@ -50,6 +52,7 @@ class Forms(dict[Any, Any]):
         self.seen.clear()
         self.misses = 0
         self.attempts = ()
+        self.may_save = False
 
 
 class Kernel:

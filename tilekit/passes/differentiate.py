@@ -7,7 +7,8 @@ stores nothing; another keeps what it carries at some iterations in scratch memo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tilekit.builtins.grid import dimensions
@@ -30,13 +31,14 @@ from tilekit.passes.host_sizes import size_of
 from tilekit.passes.inline import inline
 from tilekit.passes.lane_gradients import LaneGradients, check_gradient_lanes
 from tilekit.passes.lost import lost_values
+from tilekit.passes.saved_tiles import without_saves
 from tilekit.passes.scope import Forward, Scope
 from tilekit.passes.uniformity import keep_lanes
 
 PREFIX = "adj_"
 
 
-def differentiate(fn: Function, form: LaunchForm | None = None) -> Program:
+def differentiate(fn: Function, form: LaunchForm | None = None, saved: Collection[str] = ()) -> Program:
     """The program of a kernel's gradient.
 
     Its parameters are the kernel's and, for each array of floats, its gradient: ``gradients`` of the program says which
@@ -45,23 +47,31 @@ def differentiate(fn: Function, form: LaunchForm | None = None) -> Program:
     reads, and takes from those of arrays that it writes: what was stored over is set to zero. Scalars of the launch
     are constants.
 
-    ``form`` is that of the launch, by default one of blocks.
+    Args:
+        fn: The kernel's function, as traced.
+        form: Of the launch, by default one of blocks.
+        saved: Parameters that are no user's, in which the launch has kept tiles: those are loaded, not computed again.
 
     Raises:
         KernelNotImplementedError: the gradient cannot be computed rightly; the error names the op and its line.
     """
     form = form or LaunchForm()
-    fn = eliminate_dead_code(expand(canonicalize(keep_lanes(fn, form.tiled))))
+    fn, tiles = without_saves(made_ready(fn, form), saved, form.ndim or dimensions(fn))
     refuse_mixed_arrays(inline(fn))  # what a replay reads is the user's own choice
-    forward = Forward(lost_values(fn), LaneGradients(fn, form))
-    found = _reversed(fn, form, forward)
+    forward = Forward(lost_values(fn), LaneGradients(fn, form), saved=tiles)
+    arrays = gradient_arrays(fn, saved)
+    found = _reversed(fn, form, forward, arrays)
     if any(len(results) > 1 for results in forward.asked.values()):  # one copy of a region can give several
-        found = _reversed(fn, form, Forward(forward.lost, forward.lanes, expected=forward.asked))
+        found = _reversed(fn, form, replace(forward, asked={}, expected=forward.asked), arrays)
     return found
 
 
-def _reversed(fn: Function, form: LaunchForm, forward: Forward) -> Program:
-    arrays = gradient_arrays(fn)
+def made_ready(fn: Function, form: LaunchForm) -> Function:
+    """The function that is differentiated: what its own trace means, in fewer kinds of ops."""
+    return eliminate_dead_code(expand(canonicalize(keep_lanes(fn, form.tiled))))
+
+
+def _reversed(fn: Function, form: LaunchForm, forward: Forward, arrays: Mapping[str, Value]) -> Program:
     known = {value: Value(value.type, value.hint) for value in fn.params.values()}
     names = {known[value]: name for name, value in fn.params.items()}
     reversal = Reversal(fn, form, forward.lanes, {fn.params[name]: value for name, value in arrays.items()}, names)
@@ -80,12 +90,13 @@ def _reversed(fn: Function, form: LaunchForm, forward: Forward) -> Program:
     return Program(adjoint.name, params, (Launch(adjoint),), kept, gradients=gradients, kept_bytes=size)
 
 
-def gradient_arrays(fn: Function) -> dict[str, Value]:
-    """For each parameter that is an array of floats, that of its gradient, under a name that no other one has."""
+def gradient_arrays(fn: Function, without: Collection[str] = ()) -> dict[str, Value]:
+    """For each parameter that is an array of floats, that of its gradient, under a name that no other one has; of those
+    of the names ``without`` there is none."""
     read, taken = read_parameters(fn), set(fn.params)
     found: dict[str, Value] = {}
     for name, value in fn.params.items():
-        if isinstance(value.type, ArrayType) and has_gradient(value.type):
+        if isinstance(value.type, ArrayType) and has_gradient(value.type) and name not in without:
             fresh = PREFIX + name
             while fresh in taken:
                 fresh += "_"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilekit.ir.context import Builder, using
 from tilekit.ir.core import Block, Const, Op, Value
@@ -15,6 +15,9 @@ from tilekit.passes.lane_gradients import LaneGradients
 from tilekit.passes.lost import Lost
 from tilekit.passes.recompute import copy_op, slice_of
 from tilekit.passes.uniformity import updated_base
+
+if TYPE_CHECKING:
+    from tilekit.passes.saved_tiles import SavedTile
 
 
 def zero_of(type: Type) -> Value | Const:
@@ -48,6 +51,8 @@ class Forward:
     """Of each region, the results that were computed again."""
     expected: Mapping[Op, Mapping[Value, None]] = field(default_factory=dict)
     """The same of an earlier reversal of the function, so that one copy of a region can give them all."""
+    saved: Mapping[Value, SavedTile] = field(default_factory=dict)
+    """Tiles that the launch has kept in memory."""
 
 
 class Scope:
@@ -116,7 +121,10 @@ class Scope:
         if value in self.forward.lost:
             raise self.forward.lost[value].refuse(value)
         home, op = self.definition(value)
-        if op is None:
+        if value in self.forward.saved:
+            tile = self.forward.saved[value]
+            home.known[value] = tile.load(home.value(tile.array), home.builder)
+        elif op is None:
             home.known[value] = home.needed[value] = Value(value.type, value.hint)
         else:
             home._compute(op, value)

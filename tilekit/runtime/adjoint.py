@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import combinations, permutations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilekit.builtins.grid import dimensions
 from tilekit.config import config
@@ -28,6 +29,9 @@ from tilekit.runtime.gradient_arrays import add, assign, dense
 from tilekit.runtime.grids import block_dim_of, dims_of, form_of
 from tilekit.runtime.launch_options import options_now
 from tilekit.runtime.placement import place
+
+if TYPE_CHECKING:
+    from tilekit.runtime.saving import Saved, SavingForm
 
 
 def launch_adjoint(
@@ -104,6 +108,8 @@ class AdjointLaunch:
     gradients: Mapping[str, ArrayView]
     holds: Callable[[], bool]
     """Whether a launch of the same arguments would find the same form now."""
+    saved: Saved | None = None
+    """What the forward launch has kept; it is among ``values``."""
 
     @in_ieee_state
     def run(self, stream: Any) -> None:
@@ -119,6 +125,14 @@ class AdjointLaunch:
             *(item for view in given.values() for item in (view.pointer, *view.shape, *view.strides)),
         ]
         views = [*self.views.values(), *given.values()]
+        with nullcontext() if self.saved is None else self.saved.read_by(views, stream):
+            self._run(values, views, stream)
+        for buffer in buffers.values():
+            buffer.give_back()
+        if "torch" in library_of.values():
+            mark_written(range(len(self.gradients)), list(self.gradients.values()))
+
+    def _run(self, values: list[Any], views: list[ArrayView], stream: Any) -> None:
         compiled, points = self.form.compiled, math.prod(self.grid)
         if self.where.startswith("cuda"):
             compiled.run(values, self.grid, points, views, stream)
@@ -128,10 +142,6 @@ class AdjointLaunch:
             from tilekit.runtime.cuda.host_copies import run_on_host
 
             run_on_host(compiled, values, self.grid, points, views, stream)
-        for buffer in buffers.values():
-            buffer.give_back()
-        if "torch" in library_of.values():
-            mark_written(range(len(self.gradients)), list(self.gradients.values()))
 
     def apart(self, name: str, view: ArrayView) -> bool:
         """Whether a gradient is computed in memory of its own: it has another dtype, or lies where others do, or an
@@ -166,8 +176,12 @@ def prepare_adjoint(
     device: Any,
     block_dim: int | None,
     tiled: bool,
+    saved: Saved | None = None,
 ) -> AdjointLaunch:
-    """Check a backward launch, and compile what it runs where that is not there yet; raises as ``launch_adjoint``."""
+    """Check a backward launch, and compile what it runs where that is not there yet; raises as ``launch_adjoint``.
+
+    ``saved`` is what the launch has kept, where it was a saving one.
+    """
     grid = dims_of(dim)
     entries, values, found, views = bind(kernel, arguments, ())
     arrays = dict(zip(array_names(kernel, entries), views, strict=True))
@@ -176,12 +190,13 @@ def prepare_adjoint(
     form = form_of(tiled, grid, block_dim_of(block_dim))
     merged, unclear = _merged(kernel, entries, form, math.prod(grid) == 1, arrays, given)
     given = {name: view for name, view in given.items() if name not in merged}
-    adjoint, holds = _form_for(kernel, entries, where, form, arrays, given, merged)
+    adjoint, holds = _form_for(kernel, entries, where, form, arrays, given, merged, saved)
     _check_shared(kernel, adjoint, arrays)
     if unclear is not None:
         raise unclear
     _check_seeds(kernel, adjoint, given)
-    return AdjointLaunch(adjoint, where, grid, values, arrays, given, holds)
+    values += [] if saved is None else saved.values()
+    return AdjointLaunch(adjoint, where, grid, values, arrays, given, holds, saved)
 
 
 def gradient_views(
@@ -231,19 +246,22 @@ def _form_for(
     arrays: Mapping[str, ArrayView],
     gradients: Mapping[str, ArrayView],
     merged: Mapping[str, str],
+    saved: Saved | None,
 ) -> tuple[AdjointForm, Callable[[], bool]]:
     """The form for a backward launch, and what says whether it still is."""
     options, captures = options_now(), kernel.capture_key()
     classes = None
     if where.startswith("cuda"):
-        classes = tuple(alignment_class(view) for view in (*arrays.values(), *gradients.values()))
-    wanted = tuple(gradients)
-    key = (entries, form.ndim, form.tiled, where, options.number, classes, captures, wanted, tuple(merged.items()))
+        kept = () if saved is None else saved.views.values()
+        classes = tuple(alignment_class(view) for view in (*arrays.values(), *kept, *gradients.values()))
+    wanted, saving = tuple(gradients), None if saved is None else saved.form
+    own = wanted, tuple(merged.items()), saving
+    key = (entries, form.ndim, form.tiled, where, options.number, classes, captures, *own)
     found: AdjointForm | None = form_kept(kernel, key, form)
     if found is None:
         from tilekit.runtime.specialise import compile_for
 
-        found = compile_for(kernel, key, form, options.values, _make(wanted, merged))
+        found = compile_for(kernel, key, form, options.values, _make(wanted, merged, saving))
 
     def holds() -> bool:
         now = options_now().with_device == options.with_device and kernel.capture_key() == captures
@@ -253,9 +271,9 @@ def _form_for(
     return found, holds
 
 
-def _make(wanted: tuple[str, ...], merged: Mapping[str, str]) -> Any:
-    """What derives and compiles the adjoint of a kernel, for the gradients of some arrays; those in ``merged`` are what
-    they stand for."""
+def _make(wanted: tuple[str, ...], merged: Mapping[str, str], saving: SavingForm | None) -> Any:
+    """What derives and compiles the adjoint of a kernel, or of its saving variant, for the gradients of some arrays;
+    those in ``merged`` are what they stand for."""
 
     def make(kernel: Kernel, types: Any, form: LaunchForm, device: str, classes: Any) -> tuple[AdjointForm, Function]:
         from tilekit.passes.activity import read_parameters, written_parameters
@@ -263,7 +281,8 @@ def _make(wanted: tuple[str, ...], merged: Mapping[str, str]) -> Any:
         from tilekit.runtime.specialise import program_for
 
         function = substituted(kernel.trace(types, form), merged)
-        program, named = adjoint_of(function, wanted, form)
+        taken, saved = (function, ()) if saving is None else (substituted(saving.function, merged), saving.names)
+        program, named = adjoint_of(taken, wanted, form, saved)
         reads = frozenset().union(*(read_parameters(item.function) for item in program.launches))
         dtypes = {name: program.params[other].type.dtype for name, other in named.items()}
         compiled = program_for(program, form, device, classes, kernel.options)
@@ -274,10 +293,14 @@ def _make(wanted: tuple[str, ...], merged: Mapping[str, str]) -> Any:
 
 
 def adjoint_of(
-    function: Function, wanted: Sequence[str] | None = None, form: LaunchForm | None = None
+    function: Function,
+    wanted: Sequence[str] | None = None,
+    form: LaunchForm | None = None,
+    saved: Sequence[str] = (),
 ) -> tuple[Program, dict[str, str]]:
     """The program of a function's adjoint for the gradients of some of its arrays, by default of all, and the names of
-    its parameters for them. ``form`` is that of the launch; without it the grid has the dimensions that are named."""
+    its parameters for them. ``form`` is that of the launch; without it the grid has the dimensions that are named.
+    ``saved`` are the arrays in which a saving variant has kept tiles."""
     from tilekit.passes.differentiate import differentiate
     from tilekit.passes.gather_gradients import gather_gradients
     from tilekit.passes.uniformity import keep_lanes
@@ -285,8 +308,8 @@ def adjoint_of(
 
     tiled = form is None or form.tiled
     if wanted is not None:
-        function = without_stores(keep_lanes(function, tiled), function.params.keys() - set(wanted))
-    program = differentiate(function, form)
+        function = without_stores(keep_lanes(function, tiled), function.params.keys() - {*wanted, *saved})
+    program = differentiate(function, form, saved)
     kept = {name: other for name, other in program.gradients.items() if wanted is None or name in wanted}
     program = without_gradients(program, [other for name, other in program.gradients.items() if name not in kept])
     ndim = form.ndim if form is not None and form.ndim is not None else dimensions(function)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -27,8 +28,8 @@ def explain(kernel: Any, *args: Any, adjoint: bool = False, **options: Any) -> N
     Args:
         kernel: The kernel.
         args, options: Those of ``tk.compile``.
-        adjoint: Print all this of the kernel's gradient instead, and how many bytes each block keeps of what loops
-            carry.
+        adjoint: Print all this of the kernel's gradient instead, how many bytes each block keeps of what loops carry,
+            and what launches under a tape keep so that it is not computed again.
 
     Raises:
         TilekitError: as ``tk.compile``, except for NVRTC that is not installed.
@@ -54,7 +55,18 @@ def explain(kernel: Any, *args: Any, adjoint: bool = False, **options: Any) -> N
     with suppress(MissingPackageError):
         check_arch(given.get("device"), given.get("arch", 90))
     compiled = prepare(kernel, *args, **options)
-    print(explanation(compiled.adjoint if adjoint else compiled))
+    lines = [explanation(compiled.adjoint), *_kept_under_tapes(compiled)] if adjoint else [explanation(compiled)]
+    print(*lines, sep="\n")
+
+
+def _kept_under_tapes(compiled: Compiled) -> Iterator[str]:
+    """What launches of a kernel keep for its gradient, a line for each array."""
+    from tilekit.passes.save_values import save_values
+
+    (launch,) = compiled.how.program.launches
+    found = save_values(launch.function, compiled.form)
+    for name, item in found.program.scratch.items() if found is not None else ():
+        yield f"  under a tape, loaded instead of computed again: {name}: {item}"
 
 
 def explanation(compiled: Compiled) -> str:

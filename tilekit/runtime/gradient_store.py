@@ -55,6 +55,14 @@ class Storage:
         self.delta = view_of(self.owner).pointer - self.low
 
 
+def wants_gradient(array: Any, warp_alone: bool = False) -> bool:
+    """Whether an array of floats has a gradient of its own; with ``warp_alone`` only Warp's can."""
+    library = library_of.get(type(array))
+    if library in ("warp", "torch"):
+        return bool(array.requires_grad) and (library == "warp" or not warp_alone)
+    return not warp_alone
+
+
 class GradientStore:
     """The gradients of arrays, by the memory that these are in."""
 
@@ -78,16 +86,10 @@ class GradientStore:
         records = list(records)
         for record in records:
             for view in record.floats().values():
-                if self._wants(view.owner):
+                if wants_gradient(view.owner, self._warp_alone):
                     self.activate(view)
         for record in records:
             record.spread(self)
-
-    def _wants(self, array: Any) -> bool:
-        library = library_of.get(type(array))
-        if library in ("warp", "torch"):
-            return bool(array.requires_grad) and (library == "warp" or not self._warp_alone)
-        return not self._warp_alone
 
     def is_active(self, view: ArrayView) -> bool:
         """Whether a gradient is to flow to an array."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Watch:
     """What launches are told to."""
 
-    __slots__ = ("_records", "busy", "tape")
+    __slots__ = ("_records", "busy", "saves", "tape")
 
     def __init__(self) -> None:
         self.tape: Tape | None = None
@@ -28,6 +28,8 @@ class Watch:
         self._records: dict[int, ref[LaunchRecord]] = {}
         self.busy = False
         """Whether there is anything to tell; launches ask this alone."""
+        self.saves = False
+        """Whether that tape's launches keep tiles for their gradients."""
 
     @property
     def records(self) -> list[LaunchRecord]:
@@ -48,6 +50,7 @@ class Watch:
     def update(self) -> None:
         """Look again whether there is anything to tell."""
         self.busy = self.tape is not None or bool(self._records)
+        self.saves = self.tape is not None and self.tape.save == "auto"
 
 
 watch = Watch()
@@ -120,15 +123,18 @@ def looked_at(taped: bool) -> bool:
     return not (taped and watch.tape is not None) and ("torch" not in sys.modules or grad_mode())
 
 
-def seen(kernel: Kernel, dim: Any, arguments: Sequence[Any], compiled: Any, how: tuple[Any, ...]) -> None:
+def seen(
+    kernel: Kernel, dim: Any, arguments: Sequence[Any], compiled: Any, how: tuple[Any, ...], saved: Any = None
+) -> None:
     """Tell of a launch that has just run.
 
     Args:
         compiled: What ran.
         how: Device, lanes of a block, whether each point of the grid is a block, whether tapes are to know of it.
+        saved: What it has kept for its gradient.
     """
     tape = (watch.tape or active_tape()) if how[-1] else None
     if tape is not None or watch.busy:
         from tilekit.runtime.records import note_launch
 
-        note_launch(tape, kernel, dim, arguments, compiled, how[:-1])
+        note_launch(tape, kernel, dim, arguments, compiled, how[:-1], saved)

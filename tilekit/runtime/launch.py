@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilekit.errors import KernelIndexError, KernelTypeError, KernelValueError, shown
 from tilekit.frontend.kernel import Kernel
+from tilekit.ir.context import LaunchForm
 from tilekit.ir.float_state import in_ieee_state
 from tilekit.ir.operands import describe
 from tilekit.runtime.arguments import (
@@ -50,13 +51,14 @@ def _run(
         raise _no_kernel(kernel)
     reading = None
     forms = kernel.cache
-    if forms.misses < PATIENCE or forms.misses % SOMETIMES == 0:
-        outcome = launch_again(kernel, dim, inputs, outputs, device, block_dim, tiled, taped, stream)
-        if outcome is True:
-            forms.misses = 0
-            return
-        reading = outcome or None
-    forms.misses += 1
+    if not (watch.saves and taped and forms.may_save):  # what keeps tiles has no quick way
+        if forms.misses < PATIENCE or forms.misses % SOMETIMES == 0:
+            outcome = launch_again(kernel, dim, inputs, outputs, device, block_dim, tiled, taped, stream)
+            if outcome is True:
+                forms.misses = 0
+                return
+            reading = outcome or None
+        forms.misses += 1
     how = device, block_dim_of(block_dim), tiled, taped
     _run_anew(kernel, dims_of(dim), inputs, outputs, how, stream, reading)
 
@@ -82,17 +84,19 @@ def _run_anew(
     options, captures = options_now(), kernel.capture_key()
     key = (entries, len(grid), tiled, where, options.number, classes, captures)
     form = form_of(tiled, grid, block_dim)
-    compiled = form_kept(kernel, key, form)
-    if compiled is None:
-        from tilekit.runtime.specialise import compile_for  # compilers and passes, which a warm launch never needs
+    compiled = None
+    if watch.saves and taped:
+        from tilekit.runtime.saving import saving_form
 
-        compiled = compile_for(kernel, key, form, options.values)
+        compiled = saving_form(kernel, key, form, options.values, (values, grid, views), stream)
+    compiled = compiled or form_kept(kernel, key, form) or _compiled(kernel, key, form, options.values)
     if len(inputs):  # outputs have been checked
         check_written(kernel, entries, compiled.written, views)
+    saved = None
     if on_cuda:
-        compiled.run(values, grid, points, views, stream)
+        saved = compiled.run(values, grid, points, views, stream)
     elif found is None or found == "cpu":
-        compiled.run(values, grid, points)
+        saved = compiled.run(values, grid, points)
     else:
         from tilekit.runtime.cuda.host_copies import run_on_host
 
@@ -100,9 +104,15 @@ def _run_anew(
     if "torch" in library_of.values():
         mark_written(compiled.written, views)
     if watch.busy or (taped and active_tape() is not None):
-        seen(kernel, grid, [*inputs, *outputs], compiled, how)
+        seen(kernel, grid, [*inputs, *outputs], compiled, how, saved)
     if reading is not None and points and reading[0][:2] == (captures, options.with_device):
         remember(kernel, reading, key, form, compiled, values, grid, points)
+
+
+def _compiled(kernel: Kernel, key: Any, form: LaunchForm, options: Mapping[str, Any]) -> Any:
+    from tilekit.runtime.specialise import compile_for  # compilers and passes, which a warm launch never needs
+
+    return compile_for(kernel, key, form, options)
 
 
 def _no_kernel(given: Any) -> KernelTypeError:
@@ -165,7 +175,7 @@ class Launch:
         inputs, outputs = self._arguments
         attempt = self._attempt or attempt_for(inputs, outputs)
         outcome: Outcome = None
-        if attempt is not None:
+        if attempt is not None and not (watch.saves and taped and self._kernel.cache.may_save):
             outcome = attempt(self._kernel, self._plain, inputs, outputs, device, block_dim, tiled, taped, stream)
         self._attempt = attempt if outcome is True else None
         if outcome is not True:

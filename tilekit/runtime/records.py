@@ -24,6 +24,7 @@ from tilekit.runtime.launch_options import options_now
 if TYPE_CHECKING:
     from tilekit.runtime.adjoint import AdjointLaunch
     from tilekit.runtime.gradient_store import GradientStore
+    from tilekit.runtime.saving import Saved
     from tilekit.runtime.tape import Tape
 
 How = tuple[Any, Any, bool]
@@ -43,11 +44,14 @@ class LaunchRecord:
         how: How,
         verify: bool | None,
         compiled: Any = None,
+        saved: Saved | None = None,
     ) -> None:
         self.kernel = kernel
         self._options = options_now()
         self._meaning = kernel.capture_key(), compiled
         """What the kernel stood for: its outer values, and what ran."""
+        self.saved = saved
+        """Tiles that the launch has kept for its gradient, however often it is asked for."""
         self.grid = dims_of(dim)
         self.arguments = arguments
         self.views = views
@@ -163,7 +167,8 @@ class LaunchRecord:
         device, block_dim, tiled = self.how
         same = options_now().number == self._options.number
         with nullcontext() if same else config.scoped(**self._options.values):
-            return prepare_adjoint(self.kernel, self.grid, self.arguments, gradients, device, block_dim, tiled)
+            given = self.kernel, self.grid, self.arguments, gradients, device, block_dim, tiled
+            return prepare_adjoint(*given, self.saved)
 
 
 class OnWarpsTape:
@@ -219,7 +224,9 @@ def _record_of(entry: Any) -> Any:
 _runs: WeakKeyDictionary[Any, _Run] = WeakKeyDictionary()
 
 
-def note_launch(tape: Any, kernel: Kernel, dim: Any, arguments: Sequence[Any], compiled: Any, how: How) -> None:
+def note_launch(
+    tape: Any, kernel: Kernel, dim: Any, arguments: Sequence[Any], compiled: Any, how: How, saved: Saved | None
+) -> None:
     """Tell a tape, where there is one, of a launch that has run, and earlier records of what it wrote."""
     given = with_defaults(kernel, arguments)
     views = _views(kernel, given)
@@ -229,7 +236,8 @@ def note_launch(tape: Any, kernel: Kernel, dim: Any, arguments: Sequence[Any], c
     if records:
         note_writes(records, {name: views[name] for name in written}, f"kernel {kernel.key!r}")
     if tape is not None and any(view.dtype.is_float for view in views.values()):
-        record = LaunchRecord(kernel, dim, given, views, written, how, getattr(tape, "verify", None), compiled)
+        verify = getattr(tape, "verify", None)
+        record = LaunchRecord(kernel, dim, given, views, written, how, verify, compiled, saved)
         if watch.tape is not None and tape is watch.tape:
             record.look_back(watch.tape.latest)
             watch.tape.launches.append(record)

@@ -16,6 +16,7 @@ from tilekit.ir.core import Function
 from tilekit.ir.program import Program
 from tilekit.ir.types import ArrayType, ScalarType
 from tilekit.ir.verify import verify_program
+from tilekit.passes.heavy_tiles import heavy_tiles
 from tilekit.passes.uniformity import observes_lanes, runs_lanes
 from tilekit.runtime.arguments import ByBlockDim, types_of
 from tilekit.runtime.array_view import AlignmentClass, array_class
@@ -60,6 +61,7 @@ def compile_for(
             if kernel.capture_key() == captures and guards.hold():
                 kernel.guarded(guards)
                 kept = kernel.cache
+                kept.may_save |= form.tiled and next(heavy_tiles(function), None) is not None
                 if on_cuda or observes_lanes(function, form.tiled):  # on a GPU it is the number of threads
                     kept = kept.setdefault(key, ByBlockDim())
                     kept.in_blocks |= not form.tiled and runs_lanes(function, form.tiled)

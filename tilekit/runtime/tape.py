@@ -37,6 +37,12 @@ class Tape:
     Args:
         verify: Whether a launch also keeps a checksum of its arrays, which shows writes that the tape has not seen; by
             default of arrays on the CPU. True does so on GPUs as well, and waits for each launch.
+        save: ``"auto"``: launches keep tiles that their gradient would need a product or a loop for again, such as a
+            sum that goes through ``tanh``; they are freed when the tape is reset or gone. ``"none"``: all is computed
+            again.
+
+    Raises:
+        KernelValueError: ``save`` is another word.
 
     Example:
         >>> import numpy as np, tilekit as tk
@@ -52,8 +58,11 @@ class Tape:
         array([0., 2., 4., 6.], dtype=float32)
     """
 
-    def __init__(self, verify: bool | None = None) -> None:
+    def __init__(self, verify: bool | None = None, save: str = "auto") -> None:
+        if save not in ("auto", "none"):
+            raise KernelValueError(f"save must be 'auto' or 'none', got {save!r}")
         self.verify = verify
+        self.save = save
         self.launches: list[Record] = []
         """What was recorded, in order."""
         self.scopes: list[tuple[int, str | None, dict[str, Any]]] = []

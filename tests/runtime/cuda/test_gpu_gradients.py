@@ -12,8 +12,10 @@ import tilekit as tk
 from tests.on_gpu import GPUS, arguments, there
 from tests.runtime.cuda.test_gpu_launch import torch
 from tests.runtime.tapes import X, doubled, go, squares, total
+from tests.runtime.test_tape_saving import K, M, N, layer
 from tilekit.errors import KernelValueError
 from tilekit.runtime.adjoint import launch_adjoint
+from tilekit.runtime.records import LaunchRecord
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not GPUS, reason="needs a CUDA device")]
 
@@ -54,6 +56,35 @@ def test_a_tape_without_any_library() -> None:
     x.fill(np.zeros(4, np.float32))
     with pytest.raises(KernelValueError, match="'x' again, but its contents have changed since"):
         tape.backward(loss)
+
+
+def test_a_tape_that_keeps_tiles() -> None:
+    """In scratch memory of the GPU: same bits as without."""
+    rng, found = np.random.default_rng(2), []
+    host = [rng.standard_normal(shape).astype(np.float32) for shape in ((M, K), (K, N), (M, N))]
+    for save in ("auto", "none"):
+        x, w, seed, y, *taken = map(there, (*host, *map(np.zeros_like, (host[2], *host[:2]))))
+        with tk.Tape(save=save) as tape:
+            tk.launch_tiled(layer, (2, 3), [x, w], [y, 3], block_dim=32)
+            tk.launch_tiled(layer, (2, 3), [x, w], [y, 3], block_dim=32)
+        record = tape.launches[-1]
+        assert isinstance(record, LaunchRecord) and (record.saved is not None) == (save == "auto")
+        for _ in range(2):
+            tape.backward(grads=[(y, seed)])
+        for array, target in zip((x, w), taken, strict=True):
+            tk.launch_tiled(copied, (1, 1), [tape.gradients[array]], [target], block_dim=32)
+        found.append([array.numpy() for array in (y, *taken)])
+        tape.reset()
+    inner = 2.0 * host[2] * (1.0 - np.tanh(host[0] @ host[1]) ** 2)
+    right = np.tanh(host[0] @ host[1]), inner @ host[1].T, host[0].T @ inner
+    for one, other, exact in zip(*found, right, strict=True):
+        np.testing.assert_array_equal(one, other)
+        np.testing.assert_allclose(one, exact, rtol=1e-2, atol=1e-2)
+
+
+@tk.kernel
+def copied(x: tk.array2d[float], y: tk.array2d[float]):
+    tk.tile_store(y, tk.tile_load(x, shape=(16, 32)))
 
 
 def test_a_tape_with_tensors() -> None:
