@@ -76,6 +76,20 @@ def test_the_plain_product_gathers_both_factors() -> None:
 
 
 @tk.kernel
+def added(a: tk.array2d[tk.float64], b: tk.array2d[tk.float64], out: tk.array2d[tk.float64], n: int):
+    i, j = tk.tid()
+    acc = tk.tile_zeros(shape=(4, 8), dtype=tk.float64)
+    for k in range(n):
+        acc += tk.tile_load(a, shape=(4, 3), offset=(i * 4, k * 3)) @ tk.tile_load(b, (3, 8), (k * 3, j * 8))
+    tk.tile_store(out, tk.tile_map(tk.tanh, acc), offset=(i * 4, j * 8))
+
+
+def test_products_that_are_added_to_a_sum_gather() -> None:
+    """The gradient of such a sum is the same in every iteration: no loop carries it."""
+    check(added, {"a": normal(10, 11), "b": normal(11, 13), "out": np.zeros((10, 13)), "n": 4}, (3, 2), "a b")
+
+
+@tk.kernel
 def transposed(a: tk.array2d[tk.float64], b: tk.array2d[tk.float64], out: tk.array2d[tk.float64], n: int):
     """Both factors from arrays that lie the other way, the step of the loop in the range, counting down, and alpha."""
     j, i = tk.tid()
