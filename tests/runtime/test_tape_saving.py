@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tilekit as tk
+from tests.runtime.tapes import of_torch
 from tilekit.errors import KernelValueError
 from tilekit.runtime import saving
 from tilekit.runtime.gradients import watch
@@ -124,6 +125,18 @@ def test_launches_that_keep_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not watch.saves and kept(tape) != [None]
     tape.backward(grads=[(y, seed)])
     go(x, w, y)
+
+
+def test_tensors_without_gradients_keep_nothing() -> None:
+    """Those that an earlier launch has written may have some."""
+    for wanted in (False, True):
+        x, w = (of_torch(array, requires_grad=wanted) for array in arrays()[:2])
+        y, z = (of_torch(np.zeros((M, N)), requires_grad=False) for _ in range(2))
+        with tk.Tape() as tape:
+            go(x, w, y)
+            if wanted:
+                tk.launch_tiled(layer, (2, 3), [y, w.detach()], [z, 3], block_dim=32)
+        assert [saved is not None for saved in kept(tape)] == [wanted, *[True] * wanted]
 
 
 def test_save_is_one_of_two_words() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilekit.builtins.grid import dimensions
-from tilekit.errors import KernelNotImplementedError
+from tilekit.errors import TilekitError
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function, Value
 from tilekit.ir.program import Launch, Program
@@ -53,7 +53,7 @@ def save_values(fn: Function, form: LaunchForm) -> Saving | None:
         return None
     try:
         (launch,) = differentiate(with_saves(fn, saved), form, [tile.array.hint for tile in saved.values()]).launches
-    except KernelNotImplementedError:  # which backward says
+    except (TilekitError, RecursionError):  # which backward says
         return None
     used = launch.function.body.free.keys()
     read = {name for name, value in launch.function.params.items() if value in used}
