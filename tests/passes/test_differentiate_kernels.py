@@ -9,6 +9,7 @@ import pytest
 
 import tilekit as tk
 from tests.passes.test_differentiate_loops import check
+from tilekit.runtime.adjoint import launch_adjoint
 
 A1, A2 = tk.array1d[tk.float64], tk.array2d[tk.float64]
 
@@ -127,3 +128,32 @@ deep = pytest.mark.deep
 def test_whole_kernels(kernel: tk.Kernel, grid: int, arguments: dict[str, Any]) -> None:
     with tk.config.scoped(checkpoints=2):
         check(kernel, grid=(grid,), **arguments)
+
+
+@tk.kernel
+def long_chain(x: A2, w: A2, out: A2):
+    i = tk.tid()
+    t = tk.tile_load(x, shape=(2, 2), offset=(2 * i, 0))
+    factors = tk.tile_load(w, shape=(2, 2))
+    for _ in tk.static_range(120):
+        t = tk.sin(t) @ factors
+        if t[0, 0] > 9.0:
+            t = t * 0.5
+    tk.tile_store(out, t, offset=(2 * i, 0))
+
+
+def test_a_chain_longer_than_pythons_stack() -> None:
+    """As an unrolled loop gives it."""
+    x, w = np.random.default_rng(4).standard_normal((4, 2)), np.array([[0.8, -0.7], [0.7, 0.8]])
+    out, seed = np.zeros((4, 2)), np.ones((4, 2))
+    found = {"x": np.zeros((4, 2)), "w": np.zeros((2, 2)), "out": seed.copy()}
+    launch_adjoint(long_chain, 2, [x, w, out], found, device="interpret")
+    states = [x]
+    for _ in range(120):
+        states.append(np.sin(states[-1]) @ w)
+    grad, weights = seed, np.zeros((2, 2))
+    for state in reversed(states[:-1]):
+        weights += np.sin(state).T @ grad
+        grad = grad @ w.T * np.cos(state)
+    np.testing.assert_allclose(found["x"], grad, rtol=1e-10)
+    np.testing.assert_allclose(found["w"], weights, rtol=1e-10)

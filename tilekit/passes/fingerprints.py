@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilekit.ir.core import Block, Const, Op, Value
+from tilekit.ir.regions import captured
 
 
 class Fingerprints:
@@ -26,12 +27,18 @@ class Fingerprints:
             return tuple(map(self.of, operand))
         if not isinstance(operand, Value):
             return (str(operand.type), operand.value) if isinstance(operand, Const) else operand
-        if operand not in self._known:
-            op = self.defined.get(operand)
+        waiting = [operand]  # no recursion: Python's stack is too short for the chains of unrolled loops
+        while waiting:
+            value = waiting.pop()
+            op = self.defined.get(value)
+            if value in self._known:
+                continue
             if op is None or op.has_effect:
-                self._known[operand] = operand
+                self._known[value] = value
+            elif first := [each for each in (*op.inputs(), *captured(op)) if each not in self._known]:
+                waiting += (value, *reversed(first))
             else:
-                self._known[operand] = (self._op(op, {}), op.results.index(operand))
+                self._known[value] = (self._op(op, {}), op.results.index(value))
         return self._known[operand]
 
     def _op(self, op: Op, inside: dict[Value, Any]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from tilekit.builtins.control import datum, for_range
@@ -14,7 +15,7 @@ from tilekit.ir.handles import OPERATORS, wrap
 from tilekit.ir.sizes import Size
 from tilekit.ir.types import DType, ScalarType, TileType, float32, float64, int32
 from tilekit.ir.views import ViewMap
-from tilekit.passes.contributions import Contribution, Counter, Grid, Index, Source
+from tilekit.passes.contributions import Contribution, Counter, Grid, Index, Source, inputs_of
 from tilekit.passes.find_gemm_loops import swaps
 from tilekit.passes.recompute import repeat
 from tilekit.passes.scope import datum_of
@@ -109,17 +110,22 @@ class Nest:
         """What a value of the contribution's function is here."""
         if not isinstance(item, Value):
             return item
+        waiting = [item]  # no recursion: Python's stack is too short for the chains of unrolled loops
+        while waiting:
+            at = unrounded(self.source, waiting.pop())
+            if at in self.known or (op := self.source.defined[at]).builtin is coordinate:
+                continue
+            if (found := self._loaded(at)) is not None:
+                self.known[at] = found
+            elif first := [each for each in map(partial(unrounded, self.source), inputs_of(op)) if not self._has(each)]:
+                waiting += (at, *reversed(first))
+            else:
+                self.known[at] = self._repeated(op, at)
         item = unrounded(self.source, item)
-        if item in self.known:
-            return self.known[item]
-        op = self.source.defined[item]
-        if op.builtin is coordinate:
-            return self.at[Grid(op.attrs["axis"])]
-        found = self._loaded(item)
-        if found is None:
-            found = self._repeated(op, item)
-        self.known[item] = found
-        return found
+        return self.known[item] if item in self.known else self.at[Grid(self.source.defined[item].attrs["axis"])]
+
+    def _has(self, item: Value) -> bool:
+        return item in self.known or self.source.defined[item].builtin is coordinate
 
     def _loaded(self, item: Value) -> Value | None:
         axes = {index.axis: value for index, value in self.at.items() if isinstance(index, Grid)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from tilekit.ir.context import Builder, using
 from tilekit.ir.core import Block, Const, Op, Value
 from tilekit.ir.gradients import gradient_type
 from tilekit.ir.handles import OPERATORS, Scalar, Tile, wrap
+from tilekit.ir.regions import captured
 from tilekit.ir.types import ScalarType, TileType, Type
 from tilekit.passes.lane_gradients import LaneGradients
 from tilekit.passes.lost import Lost
@@ -113,11 +114,30 @@ class Scope:
         Raises:
             KernelNotImplementedError: it cannot be computed again.
         """
+        if (found := self._found(value)) is not None:
+            return found
+        waiting = [self._computing(value)]
+        while waiting:
+            first = next(waiting[-1], None)
+            if first is None:
+                waiting.pop()
+            else:
+                waiting.append(first)
+        found = self._found(value)
+        assert found is not None
+        return found
+
+    def _found(self, value: Value) -> Value | None:
         scope: Scope | None = self
         while scope is not None:
             if value in scope.known:
                 return scope.known[value]
             scope = scope.parent
+        return None
+
+    def _computing(self, value: Value) -> Iterator[Any]:
+        """Compute a value; gives what computes each value that it needs, to be run first: Python's stack is too short
+        for the chains of unrolled loops."""
         if value in self.forward.lost:
             raise self.forward.lost[value].refuse(value)
         home, op = self.definition(value)
@@ -126,17 +146,17 @@ class Scope:
             home.known[value] = tile.load(home.value(tile.array), home.builder)
         elif op is None:
             home.known[value] = home.needed[value] = Value(value.type, value.hint)
-        else:
-            home._compute(op, value)
-        return home.known[value]
-
-    def _compute(self, op: Op, value: Value) -> None:
+            return
         asked = self.forward.asked.setdefault(op, {})
         asked[value] = None
         found = slice_of(op, {**self.forward.expected.get(op, {}), **asked}, self.forward.lost)
-        apart = {base: self._copied(base) for base in self._updated_apart(op)}
-        results = copy_op(found, lambda value: apart[value] if value in apart else self.value(value), self.builder)
-        self.known.update(zip(found.results, results, strict=True))
+        bases = home._updated_apart(op)
+        for each in (*bases, *found.inputs(), *captured(found)):
+            if home._found(each) is None:
+                yield home._computing(each)
+        apart = {base: home._copied(base) for base in bases}
+        results = copy_op(found, lambda value: apart[value] if value in apart else home.value(value), home.builder)
+        home.known.update(zip(found.results, results, strict=True))
 
     def _updated_apart(self, op: Op) -> set[Value]:
         """The tiles that lanes update one by one in a branch or loop: it needs copies, as both values are needed."""
