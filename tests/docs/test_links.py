@@ -69,6 +69,7 @@ def test_every_page_is_reached_from_the_readme() -> None:
         ("docs/ptx_atoms.md", "Fused multiply-add and PTX atoms"),
         ("notebooks/01_first_kernel.ipynb", "a first kernel"),
         ("notebooks/02_exact_arithmetic.ipynb", "exact arithmetic"),
+        ("notebooks/03_gradients.ipynb", "gradients"),
     ],
 )
 def test_the_readme_names_what_newcomers_look_for(link: str, title: str) -> None:

@@ -16,6 +16,12 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SHOWN = {
     "01_first_kernel.ipynb": ["block 0 has", "block 1 has", "tile_matmul", "^"],
     "02_exact_arithmetic.ipynb": ["the interval proves", "of which wrong: 0", "nothing is known from step"],
+    "03_gradients.ipynb": [
+        "adj_a: gathered",
+        "kept of loops: 33024 bytes",
+        "write to another array",
+        "in float64: passed",
+    ],
 }
 """Texts that a run shows besides where it ran; 01's last two are of an error that shows its line."""
 
