@@ -217,14 +217,14 @@ class Network:
 def train(
     digits: Digits, dtype: Any, device: str, told: Callable[[int, int, float], None]
 ) -> tuple[list[float], Array]:
-    """Train; returns the loss of each step and what each test digit is read as."""
+    """Train; returns the loss of each step and what each test digit is read as. ``told`` hears the mean of an epoch."""
     network = Network.of(dtype, device)
     pixels, wanted = prepared(digits.train_pixels), np.eye(CLASSES, dtype=np.float32)[digits.train_labels]
     steps, losses = list(batches(len(pixels))), []
     for rows in steps:
         x, labels = tk.array(pixels[rows], dtype=dtype, device=device), tk.array(wanted[rows], device=device)
         losses.append(network.train(x, labels))
-        told(len(losses), len(steps), losses[-1])
+        told(len(losses), len(steps), float(np.mean(losses[-(len(steps) // EPOCHS) :])))
     return losses, network.classes(tk.array(prepared(digits.test_pixels), dtype=dtype, device=device))
 
 

@@ -61,7 +61,8 @@ def _bindings() -> Any:
     try:
         _checked(module, module.nvrtcVersion())
     except Exception as error:  # each version has an error of its own for a library that is not there
-        raise MissingPackageError(f"NVRTC cannot be loaded ({error}): {REMEDY}") from error
+        why = " ".join(str(error).split())
+        raise MissingPackageError(f"NVRTC cannot be loaded ({why}): {REMEDY}") from error
     return module
 
 
