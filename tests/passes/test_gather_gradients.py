@@ -274,3 +274,21 @@ def test_threads_do_not_change_gathered_bits(dtype: Any) -> None:
         np.testing.assert_array_equal(found[0][name], found[1][name])
         np.testing.assert_allclose(found[0][name].astype(float), exact.astype(float), rtol=1e-2, atol=2e-2)
     assert not found[0]["out"].any()
+
+
+@tk.kernel
+def recurrent(x: tk.array2d[tk.float64], w: tk.array2d[tk.float64], out: tk.array2d[tk.float64], n: int):
+    i = tk.tid()
+    weights, h = tk.tile_load(w, shape=(4, 4)), tk.tile_load(x, shape=(4, 4), offset=(i * 4, 0))
+    for _ in range(n):
+        h = tk.tanh(h @ weights)
+    tk.tile_store(out, h, offset=(i * 4, 0))
+
+
+def test_what_a_loop_carries_is_named_where_it_keeps_a_gradient_from_being_gathered() -> None:
+    arguments = {"x": normal(7, 4), "w": normal(4, 4), "out": np.zeros((7, 4)), "n": 3}
+    why = [summed.how.partition(": ")[2] for summed in adjoint(recurrent, arguments, 1).sums]
+    text = (
+        "it depends on array 'kept', which the kernel writes (what is added must be computable again without effects)"
+    )
+    assert why == [text, text]

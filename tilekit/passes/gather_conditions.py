@@ -170,7 +170,8 @@ class Conditions:
         """Raise unless what a load reads is overwritten next, by its own block: then another kernel finds the same."""
         together = self._together(array, load)
         if together is None or not together <= set(contribution.summed):
-            raise NotGathered(4, "it depends on an array that the kernel writes", load.location)
+            name = contribution.source.params.get(array, array.hint)
+            raise NotGathered(4, f"it depends on array {name!r}, which the kernel writes", load.location)
         if contribution.once not in (None, together):
             raise NotGathered(4, "it depends on arrays that different blocks write", load.location)
         contribution.once = together

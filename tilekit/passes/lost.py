@@ -12,6 +12,11 @@ from tilekit.ir.regions import again, captured, carried, decides, repeats, runs_
 from tilekit.passes.activity import written_arrays
 from tilekit.passes.array_uses import origins
 
+NOT_TWICE = (
+    "running that twice would change memory; read it from an array that an earlier launch has written, or have it "
+    "computed otherwise by @tk.func_replay"
+)
+
 
 @dataclass(frozen=True)
 class Lost:
@@ -41,7 +46,7 @@ class Lost:
 
     def _why(self) -> str:
         if self.writer is None:
-            return f"the result of {self.cause.builtin.spelled}, and running that twice would change memory"
+            return f"the result of {self.cause.builtin.spelled}, and {NOT_TWICE}"
         return (
             f"what array {self.array!r} held when line {_line(self.cause)} read it, but line {_line(self.writer)} "
             "writes it; write to another array"

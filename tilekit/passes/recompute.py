@@ -11,6 +11,7 @@ from tilekit.ir.core import Block, Const, Op, Value, walk
 from tilekit.ir.regions import again, keep_carried, runs_once
 from tilekit.ir.rewrite import Rewriter
 from tilekit.passes.eliminate_dead_code import clean_block
+from tilekit.passes.lost import NOT_TWICE
 
 LookUp = Callable[[Value], Any]
 
@@ -25,8 +26,7 @@ def repeat(op: Op, look_up: LookUp, builder: Builder) -> tuple[Value, ...]:
     effects = [inner for inner in walk(Block((), (op,))) if inner.has_effect and not inner.blocks]
     if not pure or any(not Block((), pure).free.keys().isdisjoint(inner.results) for inner in effects):
         raise KernelNotImplementedError(
-            f"the gradient needs the result of {op.builtin.spelled} again, and running that twice would change memory",
-            op.location,
+            f"the gradient needs the result of {op.builtin.spelled} again, and {NOT_TWICE}", op.location
         )
     return copy_op(pure[0], look_up, builder)
 
