@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from tilekit.examples import digits_mlp
 from tilekit.examples.digits import Digits, load_digits
 
 PNG = b"\x89PNG\r\n\x1a\n"
-on_a_gpu = [pytest.mark.gpu, pytest.mark.skipif(not GPUS, reason="needs a CUDA device")]
+WARP = importlib.util.find_spec("warp") is not None
+on_a_gpu = [pytest.mark.gpu, pytest.mark.skipif(not (GPUS and WARP), reason="needs a CUDA device and NVIDIA Warp")]
 Trained = tuple[list[float], Any]
 
 

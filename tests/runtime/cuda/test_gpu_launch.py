@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import textwrap
@@ -166,6 +167,7 @@ def test_a_graph_of_pytorch(warm: bool) -> None:
     if warm:
         tk.launch(axpy, dim=100, inputs=[1.0, x], outputs=[y])
         y.zero_()
+    gc.collect()  # memory of tests before, which may not be freed while a graph is captured
     graph = t.cuda.CUDAGraph()
     with t.cuda.graph(graph):
         tk.launch(axpy, dim=100, inputs=[2.0, x], outputs=[y])
