@@ -144,7 +144,8 @@ class Scope:
         if value in self.forward.saved:
             tile = self.forward.saved[value]
             home.known[value] = tile.load(home.value(tile.array), home.builder)
-        elif op is None:
+            return
+        if op is None:
             home.known[value] = home.needed[value] = Value(value.type, value.hint)
             return
         asked = self.forward.asked.setdefault(op, {})
