@@ -47,7 +47,7 @@ def scaled(t: Any) -> Any:
 
 
 ARCHITECTURES = [
-    pytest.param(arch, marks=[] if arch in ("80", "90", "120") else pytest.mark.deep)
+    pytest.param(arch, marks=[] if arch in ("80", "90") else pytest.mark.deep)
     for arch in ("80", "86", "89", "90", "100", "120")
 ]
 

@@ -111,7 +111,10 @@ def wanted(name: str) -> dict[str, Any]:
     return results[0]
 
 
-@pytest.mark.parametrize("name", MADE)
+HALF = [pytest.param(name, marks=[pytest.mark.deep] * (number % 2)) for number, name in enumerate(MADE)]
+
+
+@pytest.mark.parametrize("name", HALF)
 def test_calls_compute_the_same_bits(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     apart = compile_kernel(MADE[name][0], device="cuda", arch="90a")
     monkeypatch.setattr(gemm, "MOST_INLINE", 1000)

@@ -32,6 +32,8 @@ KINDS = [
     (float16, float32, "default"),
     (float32, float64, "default"),
 ]
+SIX = [pytest.param(kind, marks=[pytest.mark.deep] * (number in (1, 4))) for number, kind in enumerate(KINDS[:6])]
+"""Those whose operands are alike."""
 ORDERS = ("NN", "NT", "TN", "TT")
 
 
@@ -153,7 +155,7 @@ def test_any_order_and_any_edge(kind: tuple[DType, DType, str], device: str) -> 
 
 
 @ON_DEVICES
-@pytest.mark.parametrize("kind", KINDS[:6], ids=lambda kind: f"{kind[0].short}-{kind[2]}")
+@pytest.mark.parametrize("kind", SIX, ids=lambda kind: f"{kind[0].short}-{kind[2]}")
 def test_no_tail_is_dropped(kind: tuple[DType, DType, str], device: str) -> None:
     a, b, precision = kind
     kinds = [(n, order) for n in (24, 40, 56, 72, 104) for order in ("NN", "NT")]
@@ -220,7 +222,7 @@ def test_any_number_of_threads(device: str) -> None:
 
 
 @ON_DEVICES
-@pytest.mark.parametrize("kind", KINDS[:6], ids=lambda kind: f"{kind[0].short}-{kind[2]}")
+@pytest.mark.parametrize("kind", SIX, ids=lambda kind: f"{kind[0].short}-{kind[2]}")
 def test_the_depth_of_the_ring_changes_no_bit(kind: tuple[DType, DType, str], device: str) -> None:
     a, b, precision = kind
     cases = [Case(a, b, 32, 32, 32, precision, stages=stages) for stages in (1, 2, 3, 4, 5)]
