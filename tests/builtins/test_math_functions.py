@@ -184,7 +184,7 @@ def ulps(got: Any, wanted: Any, dtype: str) -> Any:
     return np.where(np.isnan(wanted), 0, distance)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", [pytest.param("float16", marks=pytest.mark.deep), *FLOATS[1:]])
 def test_transcendental_functions(dtype: str) -> None:
     x = sample(dtype, [np.nan, np.inf, -np.inf, 0.9, -0.99, 0.3, 1e-30, 1.9])
     y = np.roll(x, 5)

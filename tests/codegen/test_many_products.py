@@ -175,7 +175,7 @@ def compile_seconds(kernel: tk.Kernel) -> float:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("make", [chain, scaled, in_place])
+@pytest.mark.parametrize("make", [chain, *(pytest.param(make, marks=pytest.mark.deep) for make in (scaled, in_place))])
 def test_four_times_as_many_take_at_most_four_times_as_long(make: Any) -> None:
     few, many = (min(compile_seconds(make(tk.float32, 8, 8, rounds)) for _ in range(2)) for rounds in (5, 20))
     assert many < 4 * few

@@ -45,6 +45,7 @@ def test_long_chains_of_helpers(length, decorator, device, tmp_path):
     assert sys.getrecursionlimit() == limit
 
 
+@pytest.mark.deep
 def test_too_long_a_chain_says_so(tmp_path):
     k, limit = chain(600, tmp_path, "    return h{i}(x) + 1.0"), sys.getrecursionlimit()
     with pytest.raises(NotImplementedError) as caught:

@@ -58,7 +58,11 @@ def compiler(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=[*COMPILERS, pytest.param("cuda", marks=pytest.mark.gpu)])
+# Numbers are the same from every compiler by the tests of `compiler`; these are of memory and of loops.
+REPEATED = [pytest.param(name, marks=pytest.mark.deep) for name in list(COMPILERS)[1:]]
+
+
+@pytest.fixture(params=[*list(COMPILERS)[:1], *REPEATED, pytest.param("cuda", marks=pytest.mark.gpu)])
 def device_compiler(request: pytest.FixtureRequest) -> str:
     """The name of each compiler in turn, with that for CUDA: for drivers whose functions are called by ``call``."""
     return str(request.param)

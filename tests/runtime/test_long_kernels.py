@@ -64,7 +64,7 @@ WANTED: list[tuple[Callable[[int], str], int, float]] = [
 ]
 
 
-@pytest.mark.parametrize("device", ["cpu", "interpret"])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("interpret", marks=pytest.mark.deep)])
 @pytest.mark.parametrize(("body", "n", "wanted"), WANTED)
 def test_five_hundred_branches(body: Callable[[int], str], n: int, wanted: float, device: str) -> None:
     limit = sys.getrecursionlimit()
