@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -272,19 +272,20 @@ def adjoint_of(case: Case) -> Adjoint | None:
     return _adjoints[id(case)]
 
 
-def _adjoints_of(module: str) -> list[Adjoint]:
-    found = [adjoint for case in cases_of(module) if (adjoint := adjoint_of(case)) is not None]
+def adjoints_among(cases: Sequence[Case]) -> list[Adjoint]:
+    """The adjoints of some cases, each once."""
+    found = [adjoint for case in cases if (adjoint := adjoint_of(case)) is not None]
     return list({id(adjoint): adjoint for adjoint in found}.values())
 
 
 @cache
 def adjoints_of(module: str) -> AdjointLibrary:
-    return AdjointLibrary(_adjoints_of(module))
+    return AdjointLibrary(adjoints_among(cases_of(module)))
 
 
 @cache
 def gpu_adjoints_of(module: str) -> AdjointLibrary:
-    return AdjointLibrary(_adjoints_of(module), lambda functions: CudaLibrary(functions, arch_of_first_gpu()))
+    return AdjointLibrary(adjoints_among(cases_of(module)), lambda functions: CudaLibrary(functions, arch_of_first_gpu()))
 
 
 def check_run(case: Case, run: Callable[[dict[str, Any]], None]) -> None:

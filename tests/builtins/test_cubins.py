@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import tilekit as tk
-from tests.conformance import build, cases_of
+from tests.adjoints import AdjointLibrary
+from tests.conformance import adjoints_among, build, cases_of
 from tests.cuda_library import CudaLibrary
 from tests.nvrtc import ARCHES, needs_nvrtc
 from tilekit.codegen.architectures import registers_limit, shared_limit
@@ -68,6 +69,17 @@ def test_every_builtin_compiles_as_it_does_for_users(module: str) -> None:
     with tk.config.scoped(compile_timeout=150):
         library = CudaLibrary([build(case).function for case in cases], "90a")
     assert len(library.cubins) == len(cases)
+
+
+@needs_nvrtc
+@pytest.mark.deep
+@pytest.mark.parametrize("module", MODULES)
+def test_every_adjoint_compiles_as_it_does_for_users(module: str) -> None:
+    """NVRTC 13.0 never ended where a gradient of one element was added atomically."""
+    name = f"{__package__}.{module}"
+    importlib.import_module(name)
+    with tk.config.scoped(compile_timeout=150):
+        AdjointLibrary(adjoints_among(cases_of(name)), lambda functions: CudaLibrary(functions, "90a"))
 
 
 def test_there_are_modules_to_compile() -> None:

@@ -5,13 +5,23 @@
 
 namespace tk {
 
-// Where the element with these indices is, one an axis; with fewer, the first element of what they name.
-template <class T, int ND, class... Index> TK_FN u64 address_of(const Array<T, ND>& a, Index... index)
+// Where an array begins. NVRTC 13.0 never ends on some kernels with two pointers into global memory that it sees to come
+// from the arguments, so it does not see that.
+template <class T, int ND> TK_FN u64 address_of(const Array<T, ND>& a)
 {
-    static_assert(sizeof...(Index) <= (u64)ND, "more indices than dimensions");
-    const i64 at[] = {(i64)index...};
     u64 address = (u64)a.data;
-    for (int axis = 0; axis < (int)sizeof...(Index); ++axis) address += (u64)at[axis] * (u64)a.stride[axis];
+#if defined(TK_CUDA) && __CUDACC_VER_MAJOR__ == 13 && __CUDACC_VER_MINOR__ == 0
+    asm("" : "+l"(address));
+#endif
+    return address;
+}
+// Where the element with these indices is, one an axis; with fewer, the first element of what they name.
+template <class T, int ND, class... Index> TK_FN u64 address_of(const Array<T, ND>& a, i64 first, Index... more)
+{
+    static_assert(sizeof...(Index) < (u64)ND, "more indices than dimensions");
+    const i64 at[] = {first, (i64)more...};
+    u64 address = address_of(a);
+    for (int axis = 0; axis <= (int)sizeof...(Index); ++axis) address += (u64)at[axis] * (u64)a.stride[axis];
     return address;
 }
 // The array without what lies from index `end` of an axis on.
@@ -31,7 +41,7 @@ TK_FN Array<T, ND - (int)sizeof...(Index)> subarray(const Array<T, ND>& a, Index
 {
     constexpr int first = (int)sizeof...(Index);
     Array<T, ND - first> found;
-    found.data = (T*)address_of(a, index...);  // no `element`: NVRTC 13.0 never ends where it meets that twice
+    found.data = (T*)address_of(a, index...);
     for (int axis = first; axis < ND; ++axis) {
         found.shape[axis - first] = a.shape[axis];
         found.stride[axis - first] = a.stride[axis];
