@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
+from typing import Any
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 import tilekit as tk
@@ -12,6 +15,7 @@ from tests.adjoints import AdjointLibrary
 from tests.conformance import adjoints_among, build, cases_of
 from tests.cuda_library import CudaLibrary
 from tests.nvrtc import ARCHES, needs_nvrtc
+from tests.passes.finite_differences import traced
 from tilekit.codegen.architectures import registers_limit, shared_limit
 from tilekit.codegen.cpu import ENTRY
 from tilekit.runtime.cuda.elf import read_resources
@@ -80,6 +84,45 @@ def test_every_adjoint_compiles_as_it_does_for_users(module: str) -> None:
     importlib.import_module(name)
     with tk.config.scoped(compile_timeout=150):
         AdjointLibrary(adjoints_among(cases_of(name)), lambda functions: CudaLibrary(functions, "90a"))
+
+
+@tk.kernel
+def greatest(a: tk.array1d[Any], out: tk.array1d[Any], n: int):
+    t = tk.tile_load(a, shape=32)
+    found = t[0]
+    for i in range(n):
+        x = t[i]
+        if x > found:
+            found = x
+    out[0] = found
+
+
+@tk.kernel
+def least(a: tk.array1d[Any], out: tk.array1d[Any], n: int):
+    t = tk.tile_load(a, shape=32)
+    found = t[0]
+    for i in range(n):
+        if i % 3 > 0:
+            found = tk.min(found, t[i])
+    out[0] = found
+
+
+@tk.kernel
+def pairs(a: tk.array1d[Any], out: tk.array1d[Any], n: int):
+    pair = tk.tile_zeros(shape=2, dtype=a.dtype)
+    pair[0], pair[1] = a[n], a[n + 1]
+    out[0] = tk.tile_min(pair)[0] - tk.tile_reduce(tk.max, pair)[0]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ENDS)
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_a_chosen_half_compiles_as_it_does_for_users(dtype: Any, arch: str) -> None:
+    """NVRTC 13.0 never ended where a loop assigned 16-bit floats under a condition."""
+    given = {"a": np.zeros(32, dtype), "out": np.zeros(1, dtype), "n": np.int32(32)}
+    with tk.config.scoped(compile_timeout=60):
+        library = CudaLibrary([traced(kernel, given) for kernel in (greatest, least, pairs)], arch)
+    assert len(library.cubins) == 3
 
 
 def test_there_are_modules_to_compile() -> None:

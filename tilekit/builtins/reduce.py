@@ -129,7 +129,7 @@ def _reduction(functor: str, combine: Combine, neutral: Callable[[DType], Any]) 
         @found.emit
         def _emit(cx: Any, results: Any, a: Any, axis: Any, keepdims: bool) -> None:
             emit: Callable[..., None] = _emit_fragment if isinstance(a.layout, Fragment) else _emit_native
-            # Least and greatest halves have the same bits in either; NVRTC 13.0 never ends where they stay halves.
+            # Least and greatest halves have the same bits as float32, where each is converted once.
             halves = emit is _emit_native and a.type.dtype.is_float and a.type.dtype.bits == 16
             wide = f"tk::accumulator_t<{a.element}>" if functor == "Sum" or halves else a.element
             target, along = cx.tile(results[0]), axis_in(a.type, axis, name)
