@@ -285,7 +285,8 @@ def adjoints_of(module: str) -> AdjointLibrary:
 
 @cache
 def gpu_adjoints_of(module: str) -> AdjointLibrary:
-    return AdjointLibrary(adjoints_among(cases_of(module)), lambda functions: CudaLibrary(functions, arch_of_first_gpu()))
+    adjoints = adjoints_among(cases_of(module))
+    return AdjointLibrary(adjoints, lambda functions: CudaLibrary(functions, arch_of_first_gpu()))
 
 
 def check_run(case: Case, run: Callable[[dict[str, Any]], None]) -> None:
