@@ -62,3 +62,24 @@ def test_a_sum_is_what_the_op_computes(name: str, dtype: DType) -> None:
             if found.terms.keys() <= given.keys():
                 total = found.constant + sum(by * given[value] for value, by in found.terms.items())
                 assert total == number_of(op, given), f"{op}: {found}"
+
+
+@pytest.mark.parametrize(
+    ("given", "made", "kept"),
+    [
+        (tk.int32, tk.int64, True),
+        (tk.int32, tk.int32, True),
+        (tk.uint8, tk.int32, True),
+        (tk.uint32, tk.int64, True),
+        (tk.int64, tk.int32, False),
+        (tk.int32, tk.int8, False),
+        (tk.int32, tk.uint32, False),
+        (tk.uint32, tk.int32, False),
+        (tk.float32, tk.int32, False),
+    ],
+    ids=str,
+)
+def test_casts_that_cut_nothing_off_are_sums(given: DType, made: DType, kept: bool) -> None:
+    value, result = Value(ScalarType(given)), Value(ScalarType(made))
+    op = make_op(REGISTRY["cast"], {"a": value}, {"dtype": made}, (result,))
+    assert affine_of(result, {result: op}).terms == {value if kept else result: 1}

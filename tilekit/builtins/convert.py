@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.errors import KernelTypeError
+from tilekit.ir.affine import Affine
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import active
 from tilekit.ir.float_state import in_ieee_state
@@ -62,7 +63,7 @@ def _result(a: ScalarType, dtype: DType) -> ScalarType:
 
 @cast.reference
 def _reference(a: Any, dtype: DType) -> Any:
-    return conform(a, ScalarType(dtype))
+    return a if isinstance(a, Affine) else conform(a, ScalarType(dtype))
 
 
 @cast.emit

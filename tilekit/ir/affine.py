@@ -72,10 +72,12 @@ def _as_affine(value: Any) -> Affine:
     return value if isinstance(value, Affine) else Affine(int(value))
 
 
-def _is_exact(sum: Affine, result: Value) -> bool:
-    """Whether a value is the sum, unless that does not fit an int32."""
-    type = result.type
+def _is_exact(sum: Affine, op: Op) -> bool:
+    """Whether the result of an op is the sum, unless that does not fit an int32."""
+    type = op.results[0].type
     assert isinstance(type, ScalarType)
+    if any(not type.dtype.holds(limit) for value in op.inputs() for limit in value.type.dtype.limits):
+        return False  # a cast that may cut off
     below_zero = type.dtype.kind == "u" and any(number < 0 for number in (sum.constant, *sum.terms.values()))
     return type.dtype.kind in "iu" and type.dtype.bits >= 32 and not below_zero
 
@@ -108,4 +110,4 @@ def sum_of(op: Op, given: Mapping[str, Any]) -> Affine | None:
         found = op.builtin.apply("reference", given, op.attrs, types=tuple(v.type for v in op.results))
     except (AttributeError, TypeError, ValueError):  # which is how NumPy says that it cannot
         return None
-    return found if isinstance(found, Affine) and _is_exact(found, op.results[0]) else None
+    return found if isinstance(found, Affine) and _is_exact(found, op) else None
