@@ -12,10 +12,11 @@ import tilekit as tk
 from tests.passes.finite_differences import compare_with_differences, traced
 from tests.passes.programs import run_program
 from tilekit.errors import KernelNotImplementedError
+from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import walk
 from tilekit.ir.program import Program
 from tilekit.passes.differentiate import differentiate
-from tilekit.passes.gather_gradients import gather_gradients
+from tilekit.passes.sum_gradients import sum_gradients
 from tilekit.runtime.adjoint import launch_adjoint
 
 RNG = np.random.default_rng(5)
@@ -26,30 +27,37 @@ def normal(*shape: int) -> np.ndarray:
 
 
 def adjoint(kernel: tk.Kernel, arguments: dict[str, Any], ndim: int, **options: Any) -> Program:
-    return gather_gradients(differentiate(traced(kernel, arguments)), ndim, **options)
+    return sum_gradients(differentiate(traced(kernel, arguments)), LaunchForm(ndim=ndim), **options)
 
 
-def forms(program: Program) -> dict[str, bool]:
+def forms(program: Program) -> dict[str, str]:
     names = {fresh: name for name, fresh in program.gradients.items()}
-    return {names[summed.array]: summed.gathered for summed in program.sums}
+    return {names[summed.array]: summed.form for summed in program.sums}
 
 
 def check(
-    kernel: tk.Kernel, arguments: dict[str, Any], dims: tuple[int, ...], gathered: str = "", scattered: str = ""
+    kernel: tk.Kernel,
+    arguments: dict[str, Any],
+    dims: tuple[int, ...],
+    gathered: str = "",
+    scattered: str = "",
+    in_place: str = "",
 ) -> dict[str, Any]:
     """Compare with central differences; then a second run, with blocks in another order, gives the same bits."""
     fn = traced(kernel, arguments)
     outputs = tuple(name for name in arguments if name.startswith("out"))
-    program = gather_gradients(differentiate(fn), len(dims))
-    assert forms(program) == dict.fromkeys(gathered.split(), True) | dict.fromkeys(scattered.split(), False), program
+    program = adjoint(kernel, arguments, len(dims))
+    wanted = {"gathered": gathered, "scattered": scattered, "added in place": in_place}
+    assert forms(program) == {name: form for form, names in wanted.items() for name in names.split()}, program
     found = compare_with_differences(fn, arguments, outputs, dims, program)
     rng = np.random.default_rng(1)
-    seeds = {name: np.random.default_rng(7).standard_normal(arguments[name].shape) for name in outputs}
+    drawn = np.random.default_rng(7)
+    seeds = {name: drawn.standard_normal(arguments[name].shape) for name in outputs}
     given = {
         fresh: np.array(seeds.get(name, np.zeros_like(arguments[name]))) for name, fresh in program.gradients.items()
     }
     run_program(program, {**arguments, **given}, dims, rng)
-    for name in gathered.split():
+    for name in (*gathered.split(), *in_place.split()):
         np.testing.assert_array_equal(given[program.gradients[name]], found[name], err_msg=name)
     return found
 
@@ -158,6 +166,7 @@ def stencil(
     left, right = tk.tile_load(a, shape=4, offset=i * 4), tk.tile_load(a, shape=4, offset=i * 4 + 1)
     both = tk.tile_load(d, shape=4, offset=i * 4) * tk.tile_load(d, shape=4, offset=4 * i)
     both += tk.tile_squeeze(tk.tile_load(b, shape=(4, 1), offset=(i * 4, i)))
+    both += tk.tile_squeeze(tk.tile_load(b, shape=(4, 1), offset=(i * 4 + 1, i + 1)))
     tk.tile_store(out, left * right * both, offset=i * 4)
 
 
@@ -180,9 +189,9 @@ def conditions(
 ):
     """An array for each condition: elements, a branch, a bound that differs between blocks, and one that gathers."""
     i = tk.tid()
-    total = tk.tile_load(d, shape=2, offset=2 * i) * a[i]
+    total = tk.tile_load(d, shape=2, offset=2 * i) * a[i // 2]
     if n > 1:
-        total += tk.tile_load(b, shape=2, offset=i * 2)
+        total += tk.tile_load(b, shape=2, offset=i)
     for k in range(i + 1):
         total += tk.tile_load(c, shape=2, offset=k * 2)
     tk.tile_store(out, total, offset=2 * i)
@@ -192,8 +201,9 @@ def test_what_fails_a_condition_scatters_and_the_rest_gathers() -> None:
     arguments = {name: normal(6) for name in "abcd"} | {"out": np.zeros(6), "n": 2}
     check(conditions, arguments, (3,), "d", "a b c")
     program = adjoint(conditions, arguments, 1)
-    why = {summed.array: summed.how.partition(": ")[2].partition(" (")[0] for summed in program.sums}
-    assert why["adj_a"] == "its elements are added one at a time"
+    why = {summed.array: summed.how for summed in program.sums}
+    multiple = "the index is no multiple of coordinate 0 of the grid plus what is the same in the whole launch"
+    assert why["adj_a"] == multiple
     assert why["adj_b"] == "it stands under a condition that is only known at run time"
     assert why["adj_c"] == "the bounds of a loop around it depend on more than launch scalars and shapes"
     with pytest.raises(KernelNotImplementedError) as error:
@@ -217,7 +227,7 @@ def stores(a: tk.array1d[tk.float64], out: tk.array1d[tk.float64], out2: tk.arra
 
 
 def test_stores_over_stores() -> None:
-    check(stores, {"a": normal(5), "out": np.zeros(5), "out2": np.zeros(9), "n": 3}, (3,), "", "a")
+    check(stores, {"a": normal(5), "out": np.zeros(5), "out2": np.zeros(9), "n": 3}, (3,), in_place="a")
 
 
 @tk.kernel
@@ -287,8 +297,8 @@ def recurrent(x: tk.array2d[tk.float64], w: tk.array2d[tk.float64], out: tk.arra
 
 def test_what_a_loop_carries_is_named_where_it_keeps_a_gradient_from_being_gathered() -> None:
     arguments = {"x": normal(7, 4), "w": normal(4, 4), "out": np.zeros((7, 4)), "n": 3}
-    why = [summed.how.partition(": ")[2] for summed in adjoint(recurrent, arguments, 1).sums]
-    text = (
-        "it depends on array 'kept', which the kernel writes (what is added must be computable again without effects)"
-    )
-    assert why == [text, text]
+    program = adjoint(recurrent, arguments, 1)
+    assert forms(program) == {"x": "added in place", "w": "scattered"}
+    (scattered,) = (str(summed) for summed in program.sums if summed.form == "scattered")
+    text = "it depends on array 'kept', which the kernel writes"
+    assert scattered.endswith(f": {text} (what is added must be computable again without effects)")

@@ -51,7 +51,7 @@ class Drawn:
 
     def gradients(self, counts: Counter[str]) -> dict[str, Any]:
         program, _ = adjoint_of(self.function)
-        counts["gathered"] += sum(summed.gathered for summed in program.sums)
+        counts["gathered"] += sum(summed.form == "gathered" for summed in program.sums)
         found = {
             fresh: self.seed.copy() if name == "out" else np.zeros_like(self.arguments[name])
             for name, fresh in program.gradients.items()

@@ -12,6 +12,7 @@ from tilekit.builtins.array_elements import (
     check_rank,
     element_dtype,
     element_load,
+    element_store,
     emit_checks,
     indices,
     located,
@@ -46,6 +47,7 @@ _UPDATES: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "exch": ("biuf", lambda old, value: value),
 }
 """By name: the kinds of dtypes that an update is for, and the new value of an old one."""
+_OPERATORS = {update.name: symbol for symbol, update in UPDATES.items()}
 
 
 @builtin(atomics=("a",), side_effect=True)
@@ -80,6 +82,18 @@ def _update_emit(cx: Any, a: str, index: tuple[str, ...], value: str, how: str, 
     if how == "sub":
         how, value = "add", f"tk::neg({value})"
     return f"tk::atomic_{how}(tk::element({', '.join((a, *index))}), {value})"
+
+
+@atomic_update.adds
+def _update_adds(how: str) -> str:
+    return "value" if how in ("add", "sub") else ""
+
+
+@atomic_update.alone
+def _update_alone(a: Array, index: Any, value: Any, how: str, name: str) -> Any:
+    old = element_load(a, index, name)
+    element_store(a, index, value if how == "exch" else OPERATORS[_OPERATORS.get(how, how)](old, value), name)
+    return old
 
 
 @atomic_update.adjoint
@@ -149,8 +163,6 @@ def _update_in_place(symbol: str, how: str) -> Callable[[Array, Any, Any], None]
 
     def call(a: Array, index: Any, value: Any) -> None:
         items = indices(a, index)
-        if len(items) < a.ndim:
-            check_rank(a.type, items, a.name)
         if not isinstance(value, Scalar | int | float | np.generic):
             remedy = one_element(value) or "a number is needed"
             raise KernelTypeError(

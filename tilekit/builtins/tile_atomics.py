@@ -10,13 +10,13 @@ from tilekit.builtins.memory import GROUP, emitted_offset, full_offset, windows
 from tilekit.codegen.layout import Fragment
 from tilekit.errors import KernelTypeError, KernelValueError, counted
 from tilekit.ir.builtin import REGISTRY, builtin
-from tilekit.ir.handles import Array, Tile
+from tilekit.ir.handles import OPERATORS, Array, Tile
 from tilekit.ir.interpret import conform_elements, from_memory, to_memory
 from tilekit.ir.operands import Index
 from tilekit.ir.types import ArrayType, TileType, as_dtype, bfloat16
 
 
-@builtin(group=GROUP, atomics=("a",), adds="t", unused="tile_add_to", cooperative=True, by_element=True)
+@builtin(group=GROUP, atomics=("a",), unused="tile_add_to", cooperative=True, by_element=True)
 def tile_atomic_add(
     a: Array,
     t: Tile,
@@ -73,6 +73,18 @@ def _reference(a: Any, t: Any, offset: tuple[Any, ...], types: Any) -> Any:
     return old
 
 
+@tile_atomic_add.adds
+def _adds() -> str:
+    return "t"
+
+
+@tile_atomic_add.alone
+def _alone(a: Array, t: Tile, offset: Any) -> Any:
+    old = REGISTRY["tile_load"](a, t.shape, offset)
+    REGISTRY["tile_store"](a, OPERATORS["+"](old, t), offset)
+    return old
+
+
 @tile_atomic_add.emit
 def _emit(cx: Any, results: Any, a: str, t: Any, offset: tuple[str, ...], types: Any) -> None:
     old = cx.tile(results[0])
@@ -96,7 +108,7 @@ def _adjoint(cx: Any, value: Any) -> dict[str, Any]:
     return {"t": lambda: cx.widen(REGISTRY["tile_load"](a, cx.zeros("t").shape, offset))}
 
 
-@builtin(late=True, atomics=("a",), adds="t", cooperative=True, by_element=True)
+@builtin(late=True, atomics=("a",), cooperative=True, by_element=True)
 def tile_add_to(a: Array, t: Tile, offset: Index, bounds_check: bool = True) -> None:
     """``tile_atomic_add`` whose old elements nothing needs: neighbours are added together where the GPU can."""
 

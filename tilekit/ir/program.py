@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
+from tilekit.errors import Location
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function, Value
 from tilekit.ir.sizes import Scalar, Size, parts
@@ -72,15 +74,21 @@ class Summed:
 
     array: str
     """The parameter that is added to."""
-    gathered: bool
-    """Whether each element is summed by one block, in an order that is always the same; else by atomic additions."""
+    form: Literal["gathered", "added in place", "scattered"]
+    """Gathered: each element is summed by one block of a launch of its own, in an order that is always the same. Added
+    in place: by the one point of the grid that adds to it, in the order of its code. Scattered: by atomic additions."""
     how: str
-    """Over what, or why it is not gathered."""
+    """Over what, by what, or why it is scattered."""
     launch: str
     """The function that adds to it."""
+    condition: str = ""
+    """Of one that is scattered: what does not hold."""
+    location: Location | None = None
+    """Where."""
 
     def __str__(self) -> str:
-        return f"{self.array}: {'gathered' if self.gathered else 'scattered'}, {self.how}"
+        line = f"line {self.location.line}: " if self.location else ""
+        return f"{self.array}: {self.form}, {line}{self.how}" + (f" ({self.condition})" if self.condition else "")
 
 
 @dataclass(frozen=True)
@@ -95,7 +103,7 @@ class Program:
     gradients: Mapping[str, str] = field(default_factory=dict)
     """Of a program of gradients: for each array parameter of the kernel the name of the one for its gradient."""
     sums: tuple[Summed, ...] = ()
-    """Of one: how each array that is added to is summed, once ``gather_gradients`` has decided it."""
+    """Of one: how each array that is added to is summed, once ``sum_gradients`` has decided it."""
     kept_bytes: int = 0
     """Of one: the bytes of scratch in which each block keeps what its loops carry, at most."""
     computed: Mapping[str, Computed] = field(default_factory=dict)

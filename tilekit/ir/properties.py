@@ -38,8 +38,6 @@ class Properties:
     """Array operands that are written."""
     atomics: tuple[str, ...] = ()
     """Array operands that are updated atomically."""
-    adds: str = ""
-    """Of an atomic update at the operand ``offset``, the tile that it adds to the array."""
     side_effect: bool = False
     """It does more than yield its results, so it is never dropped."""
     may_fail: bool = False

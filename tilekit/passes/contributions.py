@@ -10,6 +10,7 @@ from tilekit.builtins.grid import coordinate
 from tilekit.errors import Location
 from tilekit.ir.affine import Affine, affine_of, definitions
 from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, used_values, walk
+from tilekit.ir.program import Summed
 from tilekit.ir.regions import captured, carried_params, repeats
 from tilekit.ir.rewrite import Rewriter
 from tilekit.ir.sizes import Size
@@ -20,8 +21,8 @@ from tilekit.passes.host_sizes import size_of, trips
 from tilekit.passes.loops import is_counted
 
 
-class NotGathered(Exception):
-    """Why a contribution cannot be gathered: the number of the condition that fails, and what fails it."""
+class Scattered(Exception):
+    """Why additions need atomics: the number of the condition that fails, and what fails it."""
 
     def __init__(self, condition: int, why: str, location: Location | None = None) -> None:
         super().__init__(why)
@@ -29,11 +30,9 @@ class NotGathered(Exception):
         self.why = why
         self.location = location
 
-    @property
-    def text(self) -> str:
-        """The whole sentence."""
-        line = f"line {self.location.line}: " if self.location else ""
-        return f"{line}{self.why} ({CONDITIONS[self.condition]})"
+    def of(self, array: str, launch: str) -> Summed:
+        """What a program says of an array that is so added to."""
+        return Summed(array, "scattered", self.why, launch, CONDITIONS[self.condition], self.location)
 
 
 CONDITIONS = {
@@ -41,8 +40,9 @@ CONDITIONS = {
     2: "loops around must be bounded by launch scalars and shapes",
     3: "no condition at run time may stand around",
     4: "what is added must be computable again without effects",
+    5: "each coordinate of the grid must move the index along an axis, past all elements that a point adds to there",
 }
-"""What a kernel that gathers asks of the loads of an array."""
+"""What a kernel that gathers asks of the loads of an array; and last, what adding in place asks."""
 
 
 @dataclass(frozen=True)
@@ -174,8 +174,14 @@ def has_own_effect(op: Op) -> bool:
     return op.builtin.side_effect or bool(op.builtin.writes or op.builtin.atomics)
 
 
+def added_by(op: Op) -> Any:
+    """The operand that an op adds to an array atomically; None where it does not add."""
+    name = op.builtin.apply("adds", {}, op.attrs) if op.builtin.has("adds") else ""
+    return op.operands[name] if name else None
+
+
 def additions(fn: Function) -> dict[Value, list[Op]]:
-    """The atomic updates of each array, in order: those whose old values nothing needs.
+    """The atomic additions to each array, in order: those whose old values nothing needs.
 
     An array is a parameter, or what stands for one where it is only known at run time which.
     """
@@ -183,7 +189,8 @@ def additions(fn: Function) -> dict[Value, list[Op]]:
     used = used_values(fn.body)
     found: dict[Value, list[Op]] = {}
     for op in walk(fn.body):
-        for name in op.builtin.atomics if used.isdisjoint(op.results) else ():
+        adds = added_by(op) is not None and used.isdisjoint(op.results)
+        for name in op.builtin.atomics if adds else ():
             for array in leaves(op.operands[name]):
                 found.setdefault(source.root(array)[0], []).append(op)
     return found
@@ -196,12 +203,10 @@ class Contribution:
         self.location = add.location
         self.once: frozenset[Counter] | None = None
         """Coordinates by which blocks differ of which only the first contributes; None where that is not known yet."""
-        if not add.builtin.adds:
-            raise NotGathered(1, "its elements are added one at a time", add.location)
         alone = without(fn, lambda op: has_own_effect(op) and op is not add)
         self.source = Source(alone, ndim, sized, table)
         self.add = next(op for op in walk(alone.body) if op is add)
-        value = add.operands[add.builtin.adds]
+        value = added_by(add)
         assert isinstance(value, Value) and isinstance(value.type, TileType)
         self.value = value
         self.type: TileType = value.type
@@ -213,7 +218,7 @@ class Contribution:
         used = [position.index for position in self.positions if position.index is not None]
         if len(set(used)) < len(used):
             twice = next(index for index in used if used.count(index) > 1)
-            raise NotGathered(1, f"{twice} moves its tiles along two axes", self.location)
+            raise Scattered(1, f"{twice} moves its tiles along two axes", self.location)
         everything: list[Counter] = [*(Grid(axis) for axis in range(ndim)), *self.loops]
         self.moving: list[Counter] = used
         """What moves the tiles, in order of the array's axes."""
@@ -229,12 +234,12 @@ class Contribution:
         where = op.location
         if not is_counted(op):
             what = "a loop that ends when a condition does" if len(op.blocks) == 1 else "a condition"
-            raise NotGathered(3, f"it stands under {what} that is only known at run time", where)
+            raise Scattered(3, f"it stands under {what} that is only known at run time", where)
         start, stop, step = (self.source.size(op.operands[name]) for name in ("start", "stop", "step"))
         if start is None or stop is None:
-            raise NotGathered(2, "the bounds of a loop around it depend on more than launch scalars and shapes", where)
+            raise Scattered(2, "the bounds of a loop around it depend on more than launch scalars and shapes", where)
         if not isinstance(step, int) or step == 0:
-            raise NotGathered(2, "the step of a loop around it is only known at run time", where)
+            raise Scattered(2, "the step of a loop around it is only known at run time", where)
         return Index(op, start, stop, step)
 
     def _refuse_carried(self) -> None:
@@ -243,7 +248,7 @@ class Contribution:
         for index in self.loops:
             if not depends.isdisjoint(carried_params(index.loop)):
                 at = f" at line {index.loop.location.line}" if index.loop.location else ""
-                raise NotGathered(4, f"it depends on what the loop{at} carries", self.location)
+                raise Scattered(4, f"it depends on what the loop{at} carries", self.location)
 
     def _positions(self) -> Iterator[Position]:
         for part in self.parts:
@@ -266,11 +271,11 @@ class Contribution:
         if not merged:
             return Position(extent, None, 0, (extent, base))
         if len(merged) > 1:
-            raise NotGathered(1, f"{' and '.join(map(str, merged))} move its tiles along one axis", self.location)
+            raise Scattered(1, f"{' and '.join(map(str, merged))} move its tiles along one axis", self.location)
         ((index, factor),) = merged.items()
         step = factor * (index.step if isinstance(index, Index) else 1)
         if abs(step) != extent:
-            raise NotGathered(
+            raise Scattered(
                 1, f"{index} moves its tiles by {abs(step)}, and they have {extent} elements there", self.location
             )
         range_key = index if isinstance(index, Grid) else (index.start, index.stop, index.step)
@@ -287,7 +292,7 @@ class Contribution:
     def _base(self, rest: Affine) -> Any:
         sizes = [(self.source.size(value), by) for value, by in rest.terms.items()]
         if any(size is None for size, _ in sizes):
-            raise NotGathered(1, "where its tiles lie is computed from more than one index at a time", self.location)
+            raise Scattered(1, "where its tiles lie is computed from more than one index at a time", self.location)
         return (rest.constant, frozenset(sizes))
 
 

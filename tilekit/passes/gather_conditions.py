@@ -17,7 +17,7 @@ from tilekit.passes.contributions import (
     Contribution,
     Counter,
     Grid,
-    NotGathered,
+    Scattered,
     Source,
     entries,
     inputs_of,
@@ -92,7 +92,7 @@ class Conditions:
         """The values of a contribution to be kept in scratch memory, and by which coordinates they lie there.
 
         Raises:
-            NotGathered: something else cannot be computed again.
+            Scattered: something else cannot be computed again.
         """
         contribution.once = None
         own, factors = _own_values(contribution)
@@ -114,7 +114,7 @@ class Conditions:
                 continue
             if again and value not in own and is_heavy(op):
                 where = "a product" if op.builtin.contraction else "a loop"
-                raise NotGathered(4, f"{where} would be computed again for each tile", op.location)
+                raise Scattered(4, f"{where} would be computed again for each tile", op.location)
             self._check(contribution, op, conditions=True)
             waiting += inputs_of(op)
 
@@ -157,9 +157,9 @@ class Conditions:
             own = each.builtin
             if own.side_effect or own.writes or own.atomics:
                 why = f"computing it again would repeat the effect of {own.spelled}"
-                raise NotGathered(4, why, each.location)
+                raise Scattered(4, why, each.location)
             if conditions and own.carries and not is_counted(each) and _does_much(each):
-                raise NotGathered(3, "what it adds is computed under a condition", each.location)
+                raise Scattered(3, "what it adds is computed under a condition", each.location)
             for name in own.reads:
                 for array in leaves(each.operands[name]):
                     root, _ = source.root(array)
@@ -171,9 +171,9 @@ class Conditions:
         together = self._together(array, load)
         if together is None or not together <= set(contribution.summed):
             name = contribution.source.params.get(array, array.hint)
-            raise NotGathered(4, f"it depends on array {name!r}, which the kernel writes", load.location)
+            raise Scattered(4, f"it depends on array {name!r}, which the kernel writes", load.location)
         if contribution.once not in (None, together):
-            raise NotGathered(4, "it depends on arrays that different blocks write", load.location)
+            raise Scattered(4, "it depends on arrays that different blocks write", load.location)
         contribution.once = together
 
     def _together(self, array: Value, load: Op) -> frozenset[Counter] | None:

@@ -12,64 +12,47 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tilekit.errors import KernelNotImplementedError
-from tilekit.ir.core import Block, Function, Op, Value, walk
+from tilekit.ir.core import Block, Function, Op, Value, type_of, walk
 from tilekit.ir.program import Launch, Program, Summed
 from tilekit.ir.sizes import Dim, Size
 from tilekit.ir.types import ArrayType, TileType
 from tilekit.passes.activity import read_parameters, written_parameters
-from tilekit.passes.contributions import CONDITIONS, Contribution, NotGathered, additions, without
+from tilekit.passes.contributions import Contribution, Scattered, added_by, additions, without
 from tilekit.passes.gather_conditions import Conditions, Kept
 from tilekit.passes.gather_kernel import Memory, gather, keep, trips_of
-from tilekit.passes.round_gradients import round_gradients, summed_apart
 
 
-def gather_gradients(program: Program, ndim: int, deterministic: bool = False, tiled: bool = True) -> Program:
-    """The program with atomic additions replaced by launches that gather, where that is possible.
+def gather_gradients(program: Program, ndim: int, tiled: bool, apart: Mapping[str, Value]) -> Program:
+    """The program with atomic additions of tiles replaced by launches that gather, where that is possible.
 
     Args:
         program: As ``differentiate`` gives it.
         ndim: Dimensions of the user's launch.
-        deterministic: Whether a float that must be added atomically is an error.
         tiled: Whether each point of the user's grid is a block.
+        apart: Gradients that are summed in a wider dtype than they have, as arrays of their own dtype.
 
     Returns:
-        A program that gives the same sums; those of 16-bit arrays are rounded once. ``sums`` says of each array whether
-        it is gathered, or why not.
-
-    Raises:
-        KernelNotImplementedError: ``deterministic``, and an array cannot be gathered.
+        A program that gives the same sums; what gathers adds to the arrays of ``apart``. ``sums`` says of each array to
+        which only tiles of blocks are added whether it is gathered, or why not.
     """
-    gathering = _Gathering(program, ndim, tiled)
+    gathering = _Gathering(program, ndim, tiled, apart)
     launches = [new for launch in program.launches for new in gathering.expand(launch)]
-    for name, why in gathering.failed.items():
-        if deterministic:
-            of = next((of for of, fresh in program.gradients.items() if fresh == name), name)
-            raise KernelNotImplementedError(
-                f"the gradient of {of!r} would be added up by atomics, in another order in every run, and the option "
-                f"deterministic is on: {why.why}; {CONDITIONS[why.condition]}",
-                why.location,
-            )
-    made = replace(
-        program, launches=tuple(launches), scratch=gathering.memory.scratch, computed=gathering.memory.computed
-    )
-    return round_gradients(replace(made, sums=tuple(gathering.sums.values())), gathering.apart)
+    memory, sums = gathering.memory, tuple(gathering.sums.values())
+    return replace(program, launches=tuple(launches), scratch=memory.scratch, computed=memory.computed, sums=sums)
 
 
 class _Gathering:
     """What the launches of a program share while they are replaced."""
 
-    def __init__(self, program: Program, ndim: int, tiled: bool) -> None:
+    def __init__(self, program: Program, ndim: int, tiled: bool, apart: Mapping[str, Value]) -> None:
         self.program = program
         self.ndim = ndim
         self.tiled = tiled
         self.current = ""
         """The function that is looked at."""
         self.memory = Memory(program)
-        self.apart = summed_apart(program)
-        """Gradients that are summed in a wider dtype than they have, as arrays of their own dtype."""
+        self.apart = apart
         self.sums: dict[str, Summed] = {}
-        self.failed: dict[str, NotGathered] = {}
 
     def expand(self, launch: Launch) -> Iterator[Launch]:
         """What stands for a launch."""
@@ -95,7 +78,8 @@ class _Gathering:
             first, last = [_joined(first[0], rest)], []
         yield from (replace(launch, function=each) for each in first)
         for array, each in made.items():
-            self.sums[names[array]] = Summed(names[array], True, _how(gathered[array], each, dims), each.function.name)
+            how, name = _how(gathered[array], each, dims), each.function.name
+            self.sums[names[array]] = Summed(names[array], "gathered", how, name)
             yield each
         yield from (replace(launch, function=each) for each in last)
 
@@ -105,20 +89,20 @@ class _Gathering:
         """The contributions to each array that gathers as far as its tiles decide."""
         fn, gathered = launch.function, dict[Value, list[Contribution]]()
         sized = {value: name for value, name in names.items() if name in self.program.params}
-        lanes = next((op for op in walk(fn.body) if op.builtin.lane), None)
+        if any(op.builtin.lane for op in walk(fn.body)) or not (self.tiled if launch.grid is None else launch.tiled):
+            return {}
         for array, ops in found.items():
+            if not all(isinstance(type_of(added_by(op)), TileType) for op in ops):
+                continue
             try:
-                if lanes is not None or not (self.tiled if launch.grid is None else launch.tiled):
-                    raise NotGathered(1, "its lanes are points of their own", ops[0].location)
                 gathered[array] = _contributions(conditions, array, ops, sized)
-            except NotGathered as why:
+            except Scattered as why:
                 self._note(names, array, why)
         return gathered
 
-    def _note(self, names: Mapping[Value, str], array: Value, why: NotGathered) -> None:
+    def _note(self, names: Mapping[Value, str], array: Value, why: Scattered) -> None:
         name = names.get(array, "an array")
-        self.failed[name] = why
-        self.sums[name] = Summed(name, False, why.text, self.current)
+        self.sums[name] = why.of(name, self.current)
 
     def _keep(
         self,
@@ -132,7 +116,7 @@ class _Gathering:
         for array, contributions in list(gathered.items()):
             try:
                 wanted = [(each, *found) for each in contributions for found in conditions.kept_by(each)]
-            except NotGathered as why:
+            except Scattered as why:
                 del gathered[array]
                 self._note(names, array, why)
                 continue
@@ -152,22 +136,20 @@ def _contributions(
     """The contributions to an array in the forward's order, if one kernel can gather them all.
 
     Raises:
-        NotGathered: it cannot.
+        Scattered: it cannot.
     """
     fn, ndim = conditions.source.fn, conditions.source.ndim
     if array not in fn.params.values():
-        raise NotGathered(1, "which array it is, is only known at run time", ops[0].location)
+        raise Scattered(1, "which array it is, is only known at run time", ops[0].location)
     other = conditions.stores(array, ops)
     if other is not None:
-        raise NotGathered(4, "the kernel also writes the array", other.location)
+        raise Scattered(4, "the kernel also writes the array", other.location)
     found = [Contribution(fn, op, ndim, sized, conditions.table) for op in reversed(ops)]
     first = found[0]
     for each in found[1:]:
         if [p.key for p in each.positions] != [p.key for p in first.positions]:
             line = first.location.line if first.location else 0
-            raise NotGathered(
-                1, f"its tiles are not the same parts of the array as those of line {line}", each.location
-            )
+            raise Scattered(1, f"its tiles are not the same parts of the array as those of line {line}", each.location)
     return found
 
 

@@ -1,4 +1,4 @@
-"""What an op's ``lower`` rule makes of it: ops that are more concrete."""
+"""What a rule such as ``lower`` makes of an op: ops that are more concrete."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from tilekit.ir.rewrite import Rewriter
 from tilekit.passes.fold_constants import typed
 
 
-def lowered(op: Op, operands: Mapping[str, Any], **leading: Any) -> tuple[list[Op], tuple[Any, ...]]:
+def lowered(
+    op: Op, operands: Mapping[str, Any], rule: str = "lower", **leading: Any
+) -> tuple[list[Op], tuple[Any, ...]]:
     """The ops that the rule records on handles of the operands, and what stands for each result.
 
     Raises:
@@ -22,14 +24,14 @@ def lowered(op: Op, operands: Mapping[str, Any], **leading: Any) -> tuple[list[O
     """
     given = {name: map_operand(operand, wrap) for name, operand in operands.items()}
     with using(Builder(locate=lambda: op.location)) as builder:
-        found = op.builtin.apply("lower", given, op.attrs, **leading)
+        found = op.builtin.apply(rule, given, op.attrs, **leading)
         handles = () if found is None else found if isinstance(found, tuple) else (found,)
-        data = tuple(operand_of(handle, f"what {op.builtin.name}.lower gives") for handle in handles)
+        data = tuple(operand_of(handle, f"what {op.builtin.name}.{rule} gives") for handle in handles)
     types = [str(item.type) for item in data]
     if types != [str(result.type) for result in op.results]:
         made = ", ".join(types) or "nothing"
         wanted = ", ".join(str(result.type) for result in op.results) or "nothing"
-        raise VerificationError(f"{op.builtin.name}.lower gives {made}, not {wanted}", op.location)
+        raise VerificationError(f"{op.builtin.name}.{rule} gives {made}, not {wanted}", op.location)
     return builder.ops, tuple(typed(item, result.type) for item, result in zip(data, op.results, strict=True))
 
 

@@ -302,7 +302,7 @@ def adjoint_of(
     its parameters for them. ``form`` is that of the launch; without it the grid has the dimensions that are named.
     ``saved`` are the arrays in which a saving variant has kept tiles."""
     from tilekit.passes.differentiate import differentiate
-    from tilekit.passes.gather_gradients import gather_gradients
+    from tilekit.passes.sum_gradients import sum_gradients
     from tilekit.passes.uniformity import keep_lanes
     from tilekit.passes.wanted import without_gradients, without_stores
 
@@ -313,7 +313,8 @@ def adjoint_of(
     kept = {name: other for name, other in program.gradients.items() if wanted is None or name in wanted}
     program = without_gradients(program, [other for name, other in program.gradients.items() if name not in kept])
     ndim = form.ndim if form is not None and form.ndim is not None else dimensions(function)
-    return gather_gradients(program, ndim, config.chosen("deterministic", function.options), tiled), kept
+    form = LaunchForm(tiled, ndim, None if form is None else form.block_dim)
+    return sum_gradients(program, form, config.chosen("deterministic", function.options)), kept
 
 
 def _merged(
