@@ -35,9 +35,9 @@ def of_numpy(values: Any, requires_grad: bool = True) -> Any:
     return np.array(values, np.float32)
 
 
-def of_warp(values: Any, requires_grad: bool = True) -> Any:
+def of_warp(values: Any, requires_grad: bool = True, device: str = "cpu") -> Any:
     pytest.importorskip("warp")
-    return tk.array(np.array(values, np.float32), device="cpu", requires_grad=requires_grad)
+    return tk.array(np.array(values, np.float32), device=device, requires_grad=requires_grad)
 
 
 def of_torch(values: Any, requires_grad: bool = True) -> Any:

@@ -9,20 +9,16 @@ from typing import Any
 import pytest
 
 import tilekit as tk
-from tests.runtime.tapes import (
-    ONES,
-    ZEROS,
-    X,
-    doubled,
-    go,
-    numbers,
-    of_warp,
-    squares,
-)
+from tests.on_gpu import GPUS
+from tests.runtime.tapes import ONES, ZEROS, X, doubled, go, numbers, of_warp, squares
 from tilekit.errors import KernelNotImplementedError, KernelValueError
 from tilekit.runtime.gradients import watch
 
 wp = pytest.importorskip("warp")
+
+
+on_gpu = pytest.param("cuda:0", marks=[pytest.mark.gpu, pytest.mark.skipif(not GPUS, reason="needs a CUDA device")])
+DEVICES = pytest.mark.parametrize("device", ["cpu", on_gpu])
 
 
 def warps_kernel() -> Any:
@@ -34,39 +30,42 @@ def warps_kernel() -> Any:
     return plus_one
 
 
+@DEVICES
 @pytest.mark.parametrize("library", ["warp", "tilekit"])
-def test_launches_and_copies_of_warps_in_order(library: str) -> None:
+def test_launches_and_copies_of_warps_in_order(library: str, device: str) -> None:
     """A copy whose source is read again later: its gradient is the sum of both."""
-    x, y, z, w, v = of_warp(X), *(of_warp(ZEROS) for _ in range(4))
+    x, y, z, w, v = (of_warp(values, device=device) for values in (X, *[ZEROS] * 4))
+    ones = of_warp(ONES, device=device)
     with wp.Tape() if library == "warp" else tk.Tape() as tape:
         wp.copy(y, x)
         go(squares, y, z)
-        wp.launch(warps_kernel(), dim=4, inputs=[z], outputs=[w], device="cpu")
+        wp.launch(warps_kernel(), dim=4, inputs=[z], outputs=[w], device=device)
         go(doubled, x, v)
-    tape.backward(grads={w: of_warp(ONES), v: of_warp(ONES)})
+    tape.backward(grads={w: ones, v: ones})
     assert numbers(x.grad) == [4 * value**3 + 2 for value in X]
     assert wp._src.context.runtime.tape is None
     z.retain_grad = True
     tape.zero()
-    tape.backward(grads={w: of_warp(ONES), v: of_warp(ONES)})
+    tape.backward(grads={w: ones, v: ones})
     assert numbers(z.grad) == [2 * value**2 for value in X]
     assert numbers(x.grad) == [4 * value**3 + 2 for value in X]
     tape.zero()
     assert not x.grad.numpy().any()
 
 
+@DEVICES
 @pytest.mark.parametrize("way", ["copy", "launch"])
-def test_writes_of_warps_are_seen(way: str) -> None:
-    x, y, w = of_warp(X), of_warp(ZEROS), of_warp(X)
+def test_writes_of_warps_are_seen(way: str, device: str) -> None:
+    x, y, w = (of_warp(values, device=device) for values in (X, ZEROS, X))
     with tk.Tape(verify=False) as tape:
         go(squares, x, y)
         if way == "copy":
             wp.copy(x, w)
         else:
-            wp.launch(warps_kernel(), dim=4, inputs=[w], outputs=[x], device="cpu")
+            wp.launch(warps_kernel(), dim=4, inputs=[w], outputs=[x], device=device)
     what = "a copy of Warp's" if way == "copy" else "Warp's kernel 'plus_one' as 'y'"
     with pytest.raises(KernelValueError, match=f"'x' again, but {what} has written that array since, at {__file__}:"):
-        tape.backward(grads={y: of_warp(ONES)})
+        tape.backward(grads={y: of_warp(ONES, device=device)})
 
 
 def test_arrays_without_a_gradient_of_their_own_that_warp_would_need() -> None:
