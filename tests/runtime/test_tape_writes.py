@@ -29,6 +29,13 @@ def line_of(place: Any) -> str:
     return str(place.source_line()).strip()
 
 
+def at(tape: tk.Tape) -> str:
+    """The place of the first launch."""
+    place = tape.launches[0].place
+    assert place is not None and line_of(place).startswith("tk.launch_tiled(kernel")
+    return f"{place.file}:{place.line}"
+
+
 @LIBRARIES
 def test_an_array_that_a_launch_has_overwritten_since(make: Make) -> None:
     x, y, w = make(X), make(ZEROS), make(X)
@@ -95,10 +102,78 @@ def test_an_array_that_something_else_writes_between_two_launches(make: Make) ->
     with pytest.raises(KernelValueError) as caught:
         tape.backward(loss)
     assert caught.value.message == (
-        "backward through kernel 'total': its argument 'x' is not what kernel 'squares' wrote, since something that "
-        "the tape has not seen has written it between the two launches; write to another array, or record what writes "
-        "it as a launch"
+        "backward through kernel 'total': its argument 'x' is not what kernel 'squares', at "
+        f"{at(tape)}, wrote, since something that the tape has not seen has written it between the two "
+        "launches; write to another array, or record what writes it as a launch"
     )
+
+
+@tk.kernel
+def added(x: tk.array1d[float], total: tk.array1d[float]):
+    tk.tile_atomic_add(total, tk.tile_load(x, shape=4))
+
+
+@tk.kernel
+def tripled(total: tk.array1d[float]):
+    i = tk.tid()
+    total[i] = 3.0 * total[i]
+
+
+def reset(make: Make, array: Any) -> None:
+    """By something that no tape sees."""
+    array.fill(0.0) if make is of_numpy else array.fill_(0.0) if make is of_warp else array.detach().zero_()
+
+
+@LIBRARIES
+def test_a_sum_that_something_else_sets_between_two_launches(make: Make) -> None:
+    x, z, y = make(X), make(X), make(ZEROS, requires_grad=make is of_warp)
+    with tk.Tape() as tape:
+        go(added, x, y)
+        reset(make, y)
+        go(added, z, y)
+    with pytest.raises(KernelValueError) as caught:
+        tape.backward(grads=[(y, make(ONES, requires_grad=False))])
+    assert caught.value.message == (
+        "backward through kernel 'added': its argument 'total' is not what kernel 'added', at "
+        f"{at(tape)}, wrote, since something that the tape has not seen has written it between the two "
+        "launches; write to another array, or record what writes it as a launch"
+    )
+    tape.zero()
+    tape.backward(grads=[(y, make(ZEROS, requires_grad=False))])  # nothing flows, so nothing is wrong
+    assert numbers(tape.gradients[z]) == ZEROS
+
+
+@LIBRARIES
+def test_an_array_that_something_else_sets_between_launches_that_store_all_of_it(make: Make) -> None:
+    x, z, y = make(X), make(X), make(ZEROS, requires_grad=make is of_warp)
+    with tk.Tape() as tape:
+        go(squares, x, y)
+        reset(make, y)
+        go(doubled, z, y)
+    tape.backward(grads=[(y, make(ONES, requires_grad=False))])
+    assert numbers(tape.gradients[z]) == [2.0] * 4
+
+
+@LIBRARIES
+def test_a_sum_that_was_set_before_and_that_a_launch_clears(make: Make) -> None:
+    x, zeros, y = make(X), make(ZEROS, requires_grad=False), make(X, requires_grad=make is of_warp)
+    with tk.Tape() as tape:
+        reset(make, y)
+        go(added, x, y)
+        go(doubled, zeros, y)
+        go(added, x, y)
+    tape.backward(grads=[(y, make(ONES, requires_grad=False))])
+    assert numbers(tape.gradients[x]) == ONES
+
+
+def test_what_was_set_in_place_between_two_launches_is_no_gradient_of_what_it_was() -> None:
+    a = of_numpy(X)
+    with tk.Tape() as tape:
+        tk.launch(tripled, dim=4, inputs=[a])
+        a[:] = 1.0
+        tk.launch(tripled, dim=4, inputs=[a])
+    with pytest.raises(KernelValueError, match="its argument 'total' is not what kernel 'tripled'"):
+        tape.backward(grads=[(a, of_numpy(ONES))])
 
 
 def test_a_tensor_that_has_other_memory_since() -> None:

@@ -52,13 +52,13 @@ class Guard:
         """Take note of the first write of the array."""
         self._written = write
 
-    def written_between(self, later: Guard) -> str | None:
-        """What has written the array that a launch left here, unseen by its tape, before a later launch read it."""
+    def written_unseen(self) -> str | None:
+        """What has written the array that a launch left here, unseen by its tape."""
         if self._written is not None:  # by a launch: one on the tape, or one that was left out on purpose
             return None
-        if self._print is not None and later._print is not None:
-            return None if self._print == later._print else "something that the tape has not seen"
-        return None if self._version == later._version else "an operation of PyTorch"
+        if self._print is not None:
+            return None if self._print == fingerprint(self.view) else "something that the tape has not seen"
+        return None if self._version == version_of(self.view.owner) else "an operation of PyTorch"
 
     def check(self, record: LaunchRecord, name: str) -> None:
         """Refuse to go backward where the array is not what it was.
@@ -104,20 +104,30 @@ def _share_version(one: Any, other: Any) -> bool:
 
 def fingerprint(view: ArrayView) -> int:
     """A checksum of an array's elements."""
+    return zlib.crc32(_bits(view).view(np.uint8).data)
+
+
+def is_zero(view: ArrayView) -> bool:
+    """Whether all floats of an array are zero."""
+    bits = _bits(view).view(f"u{view.dtype.itemsize}")
+    return not np.any(bits << bits.dtype.type(1))  # without the sign
+
+
+def _bits(view: ArrayView) -> Any:
+    """A copy of an array on the CPU, dense."""
     if view.device == "cpu":
-        data = array_at(view.pointer, view.shape, view.strides, view.dtype)
-        return zlib.crc32(np.ascontiguousarray(data).view(np.uint8).data)
+        return np.ascontiguousarray(array_at(view.pointer, view.shape, view.strides, view.dtype))
     from tilekit.runtime.cuda.devices import device
     from tilekit.runtime.cuda.host_copies import HostCopy
 
     low, high = byte_range(view)
     if low == high:
-        return 0
+        return np.zeros(0, np.uint64)
     where, copy = device(int(view.device.partition(":")[2])), HostCopy(low, high)
     where.synchronize()
     with where.current():
         copy.fetch(where)
-    return fingerprint(ArrayView(copy.data.ctypes.data + view.pointer - low, view.shape, view.strides, view.dtype))
+    return _bits(ArrayView(copy.data.ctypes.data + view.pointer - low, view.shape, view.strides, view.dtype)).copy()
 
 
 def note_writes(

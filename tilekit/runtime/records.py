@@ -16,12 +16,14 @@ from tilekit.ir.types import find_dtype
 from tilekit.runtime.arguments import bind, is_current, parameters_of, types_of, with_defaults
 from tilekit.runtime.array_view import ArrayView, overlaps
 from tilekit.runtime.arrays import library_of, view_of
+from tilekit.runtime.gradient_store import wants_gradient
 from tilekit.runtime.gradients import watch
 from tilekit.runtime.grids import block_dim_of, dims_of, form_of
-from tilekit.runtime.guards import Guard, note_writes
+from tilekit.runtime.guards import Guard, is_zero, note_writes
 from tilekit.runtime.launch_options import options_now
 
 if TYPE_CHECKING:
+    from tilekit.ir.core import Function
     from tilekit.runtime.adjoint import AdjointLaunch
     from tilekit.runtime.gradient_store import GradientStore
     from tilekit.runtime.saving import Saved
@@ -61,8 +63,10 @@ class LaunchRecord:
         self.how = how
         self.place = calling_place()
         self.guards = {name: Guard(view, verify) for name, view in views.items()}
-        self._torn: dict[str, tuple[LaunchRecord, str]] = {}
-        """Arrays that it read, and that something unseen wrote after the launch given."""
+        self._before: dict[str, tuple[LaunchRecord, str]] = {}
+        """For each of its arrays that a launch had written, the last one, and the parameter that it was there."""
+        self._torn: dict[str, str] = {}
+        """What wrote its arrays, unseen by the tape, between that launch and this one."""
         watch.add(self)
 
     @property
@@ -78,29 +82,46 @@ class LaunchRecord:
         """Whether it may have written an array."""
         return any(overlaps(view, self.views[name]) for name in self.written)
 
-    def look_back(self, latest: dict[Any, tuple[LaunchRecord, str]]) -> None:
-        """Note which arrays it read are not what the tape's launches left in them.
+    def look_back(self, latest: dict[Any, tuple[LaunchRecord, str]], torn: Mapping[Any, str]) -> None:
+        """Note which of its arrays were not what the tape's launches had left in them.
 
         Args:
             latest: By the place of an array, the last launch that wrote it, and as what; this launch adds to it.
+            torn: By the place of an array, what wrote it, unseen, before this launch.
         """
         for name, view in self.floats().items():
-            record, other = latest.get(view.place, (None, ""))
-            if record is not None and name not in self.written:
-                what = record.guards[other].written_between(self.guards[name])
-                if what is not None:
-                    self._torn[name] = record, what
+            if view.place in latest:
+                self._before[name] = latest[view.place]
+                if view.place in torn:
+                    self._torn[name] = torn[view.place]
         latest.update({self.views[name].place: (self, name) for name in self.written})
 
     def _refuse_torn(self, name: str, store: GradientStore) -> None:
-        record, what = self._torn[name]
-        if any(store.is_active(view) for other, view in record.floats().items() if other not in record.written):
+        """Refuse to let a gradient flow to launches that wrote an array before something unseen did."""
+        earlier, there = self._before[name]
+        if earlier._depends(there, store):
             raise KernelValueError(
                 f"backward through kernel {self.kernel.key!r}: its argument {name!r} is not what kernel "
-                f"{record.kernel.key!r} wrote, since {what} has written it between the two launches; write to another "
-                "array, or record what writes it as a launch",
+                f"{earlier.kernel.key!r}, at {earlier.place.file}:{earlier.place.line}, wrote, since "
+                f"{self._torn[name]} has written it between the two launches; write to another array, or record what "
+                "writes it as a launch",
                 self.place,
             )
+
+    def _depends(self, name: str, store: GradientStore) -> bool:
+        """Whether what it left in an array depends on arrays that gradients are to flow to."""
+        record = self
+        while not any(store.is_active(view) for other, view in record.floats().items() if other not in record.written):
+            if name not in record._before:
+                return name not in record._replaced() and wants_gradient(record.views[name].owner)
+            record, name = record._before[name]
+        return True
+
+    def _replaced(self) -> frozenset[str]:
+        """The arrays that its kernel only stores to."""
+        from tilekit.passes.wanted import replaced_parameters
+
+        return replaced_parameters(_function_of(self.kernel, self.grid, self.arguments, self.how))
 
     def spread(self, store: GradientStore) -> None:
         """Note that what it wrote depends on what it read."""
@@ -139,6 +160,9 @@ class LaunchRecord:
             store.keep(floats[name], self)
         store.begun = True
         launch.run(None)
+        for name in written.keys() & self._torn.keys():
+            if (left := written[name]) is not None and not is_zero(left):
+                self._refuse_torn(name, store)
         if math.prod(self.grid):
             for name in launch.form.replaced & coming.keys():
                 store.consume(floats[name], self)
@@ -239,7 +263,7 @@ def note_launch(
         verify = getattr(tape, "verify", None)
         record = LaunchRecord(kernel, dim, given, views, written, how, verify, compiled, saved)
         if watch.tape is not None and tape is watch.tape:
-            record.look_back(watch.tape.latest)
+            record.look_back(watch.tape.latest, watch.tape.torn)
             watch.tape.launches.append(record)
         else:
             tape.record_func(OnWarpsTape(record, tape), [])
@@ -249,11 +273,15 @@ def record_launch(tape: Tape, kernel: Kernel, dim: Any, arguments: Sequence[Any]
     """Record a launch of which nothing is known but its arguments."""
     from tilekit.passes.activity import written_parameters
 
-    entries, _, _, _ = bind(kernel, arguments, ())
-    form = form_of(how[2], dims_of(dim), block_dim_of(how[1]))
-    written = written_parameters(kernel.trace(types_of(kernel, entries), form))
+    written = written_parameters(_function_of(kernel, dims_of(dim), arguments, how))
     given = with_defaults(kernel, arguments)
     tape.launches.append(LaunchRecord(kernel, dim, given, _views(kernel, given), written, how, tape.verify))
+
+
+def _function_of(kernel: Kernel, grid: tuple[int, ...], arguments: Sequence[Any], how: How) -> Function:
+    """What a launch runs."""
+    entries, _, _, _ = bind(kernel, arguments, ())
+    return kernel.trace(types_of(kernel, entries), form_of(how[2], grid, block_dim_of(how[1])))
 
 
 def _views(kernel: Kernel, arguments: Sequence[Any]) -> dict[str, ArrayView]:

@@ -69,6 +69,8 @@ class Tape:
         """Of the scopes that begin and, with the name None, end, the number of records before them."""
         self.latest: dict[Any, tuple[LaunchRecord, str]] = {}
         """By the place of an array, the last launch that wrote it, and the parameter that it is."""
+        self.torn: dict[Any, str] = {}
+        """By the place of an array of the launch that is about to run, what wrote it, unseen, since a launch did."""
         self._store = GradientStore()
         self._analysed = 0
         self._recorder: Any = None
@@ -161,6 +163,17 @@ class Tape:
         else:
             self.scopes.append((len(self.launches), None, {}))
 
+    def look(self, inputs: Any, outputs: Any) -> None:
+        """Note which arrays of a launch that is about to run are not what earlier launches left in them."""
+        self.torn = {}
+        if not self.latest or not isinstance(inputs, Sequence) or not isinstance(outputs, Sequence):
+            return
+        for value in (*inputs, *outputs):
+            if hasattr(value, "shape") and (view := _seen_as_array(value)) is not None and view.place in self.latest:
+                record, name = self.latest[view.place]
+                if (what := record.guards[name].written_unseen()) is not None:
+                    self.torn[view.place] = what
+
     # Going backward.
 
     def backward(self, loss: Any = None, grads: Any = None) -> None:
@@ -220,7 +233,7 @@ class Tape:
         Raises:
             KernelValueError: the gradient has gone on through the launch that wrote the array.
         """
-        if not hasattr(a, "shape") or (library_of.get(type(a)) is None and not _is_array(a)):
+        if not hasattr(a, "shape") or (library_of.get(type(a)) is None and _seen_as_array(a) is None):
             return None
         return self._store.of(a)
 
@@ -309,12 +322,11 @@ class Gradients(Mapping[Any, Any]):
         return sum(1 for _ in self)
 
 
-def _is_array(value: Any) -> bool:
+def _seen_as_array(value: Any) -> ArrayView | None:
     try:
-        view_of(value)
+        return view_of(value)
     except TilekitError:
-        return False
-    return True
+        return None
 
 
 def _pairs(given: Any) -> list[tuple[Any, Any]]:
