@@ -68,3 +68,10 @@ def test_the_bar_is_one_line_where_somebody_watches(
     assert capsys.readouterr().err == (
         f"\rfloat32   [{first}] step 1/2, loss 0.5000\rfloat32   [{second}] step 2/2, loss 0.5000\n"
     )
+
+
+def test_without_matplotlib_it_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(digits_mlp, "train", None)
+    with pytest.raises(SystemExit, match=r"the pictures need matplotlib: python -m pip install .*examples"):
+        digits_mlp.main([])

@@ -277,3 +277,9 @@ def test_refusals_when_called() -> None:
         KernelTypeError, match="parameter 'out' of kernel 'layer' is of any dtype, so that a shape is not"
     ):
         tk.torch.function(layer, {"out": (6, 7)}, blocks)(*tensors())
+    with pytest.raises(KernelTypeError) as caught:
+        tk.torch.function(layer, {"out": lambda x, *_: x.new_empty(6, 7)}, blocks)(x.numpy(), *tensors()[1:])
+    assert caught.value.message == (
+        "argument 'x' of the function of kernel 'layer' must be a tensor of PyTorch's, such as torch.as_tensor(x), got "
+        "a NumPy array of shape (8,)"
+    )

@@ -241,6 +241,8 @@ def recorded() -> tuple[tk.Tape, Any, Any]:
          "requires_grad=True"),
         (lambda tape, x, y: tape.backward(grads=[(y, np.zeros(3, np.float32))]), "backward(grads=...): the gradient of "
          "an array of float32 of shape (4,) on 'cpu' must be like it, got float32 of shape (3,) on 'cpu'"),
+        (lambda tape, x, y: tape.backward(), "backward() needs a gradient to start from: loss=, an array of one "
+         "float, or grads={array: gradient}"),
         (lambda tape, x, y: tape.backward(grads=1.0), "a dict or a list of pairs is needed, got 1.0 (a float)"),
         (lambda tape, x, y: tape.gradients[x], "the tape has no gradient of this array: backward has not come to a "
          "launch that reads it, or it does not require grad"),

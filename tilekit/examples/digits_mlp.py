@@ -269,10 +269,8 @@ class Bar:
 
 def draw_losses(curves: dict[str, list[float]], path: Path) -> None:
     """Save a picture of the loss of each step."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise SystemExit(f"the picture needs matplotlib: {install_command('examples')}") from error
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(7, 4), layout="constrained")
     axis = figure.subplots()
     for number, (name, losses) in enumerate(curves.items()):
@@ -292,6 +290,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--losses", type=Path, default=Path("digits_mlp_losses.png"), help="picture of the loss")
     options = parser.parse_args(arguments)
+    if importlib.util.find_spec("matplotlib") is None:
+        raise SystemExit(f"the pictures need matplotlib: {install_command('examples')}")
     digits = load_digits()
     dtype: Any = DTYPES[options.dtype]
     losses, predicted = train(digits, dtype, options.device, Bar(dtype.name))

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import FunctionType
+from types import FunctionType, NoneType
 from typing import Any
 
 from tilekit.errors import KernelNotImplementedError, KernelTypeError, KernelValueError
@@ -16,6 +16,7 @@ from tilekit.frontend.kernel import Kernel
 from tilekit.ir.annotations import ArrayAnnotation
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import Function
+from tilekit.ir.operands import describe
 from tilekit.ir.parameters import closure_variables
 from tilekit.ir.types import ArrayType, DType, ScalarType, as_dtype
 from tilekit.passes.activity import read_parameters, written_parameters
@@ -291,7 +292,12 @@ def _called(overload: Any, op: Op) -> Callable[..., Any]:
     from torch.autograd.forward_ad import unpack_dual
 
     def call(*given: Any, **named: Any) -> Any:
-        for value in (*given, *named.values()):
+        for name, value in (*zip(op.inputs, given, strict=False), *named.items()):
+            if name in op.tensors and not isinstance(value, torch.Tensor | NoneType):
+                raise KernelTypeError(
+                    f"argument {name!r} of the function of kernel {op.kernel.key!r} must be a tensor of PyTorch's, "
+                    f"such as torch.as_tensor({name}), got {describe(value)}"
+                )
             if isinstance(value, torch.Tensor) and unpack_dual(value).tangent is not None:
                 raise KernelNotImplementedError(
                     f"the gradient of kernel {op.kernel.key!r} goes backward only: forward-mode differentiation, as by "

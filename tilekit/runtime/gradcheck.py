@@ -103,7 +103,7 @@ def gradcheck(
         block_dim: As for a launch.
         max_inputs_per_var, max_outputs_per_var: How many elements of an array take part; all where not positive.
         plot_relative_error, plot_absolute_error: Refused; draw what :func:`jacobian` returns.
-        show_summary: Whether to print the comparisons.
+        show_summary: Whether to print the comparisons; an error has them in its message.
         tiled: Whether the kernel is launched by ``launch_tiled``.
 
     Returns:
@@ -135,10 +135,10 @@ def gradcheck(
         raise KernelValueError(f"kernel {function.key!r} has no pair of an input and an output of floats to check")
     rows, notes = _rows(trial, pairs, bounds)
     passed, text = all(row.passed for row in rows), _report(trial, rows, notes)
-    if show_summary:
-        print(text)
     if raise_exception and not passed:
         raise KernelValueError(text)
+    if show_summary:
+        print(text)
     return passed
 
 

@@ -186,7 +186,8 @@ class Tape:
             grads: The gradients of other arrays: a dict, or pairs, of arrays and gradients like them, which are copied.
 
         Raises:
-            KernelTypeError, KernelValueError: ``loss`` or ``grads`` do not fit; an array was overwritten.
+            KernelTypeError, KernelValueError: ``loss`` or ``grads`` do not fit, or there is neither and no array of
+                Warp's that could have a gradient already; an array was overwritten.
             KernelNotImplementedError: a kernel's gradient cannot be computed rightly; the error names the op.
         """
         if self._store.broken:
@@ -199,6 +200,10 @@ class Tape:
         if loss is not None:
             seeds.append((self._loss(loss), 1.0))
         seeds += [_seed(array, gradient) for array, gradient in pairs]
+        if not seeds and not any(_may_have_begun(record) for record in self.launches):
+            raise KernelValueError(
+                "backward() needs a gradient to start from: loss=, an array of one float, or grads={array: gradient}"
+            )
         self._analyse()
         with self._store.going_backward():
             for view, gradient in seeds:
@@ -320,6 +325,13 @@ class Gradients(Mapping[Any, Any]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def _may_have_begun(record: Record) -> bool:
+    """Whether a gradient may start at a record by itself: a function's, or one that an array of Warp's already has."""
+    owners: list[Any] = [view.owner for view in record.floats().values()]
+    warps = any(library_of.get(type(owner)) == "warp" and owner.grad is not None for owner in owners)
+    return warps or isinstance(record, FunctionRecord)
 
 
 def _seen_as_array(value: Any) -> ArrayView | None:
