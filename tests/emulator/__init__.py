@@ -45,7 +45,7 @@ def write_headers(folder: Path) -> None:
             text = text.replace("#if defined(TK_CUDA)", "#if 0").replace("#ifdef TK_CUDA", "#if 0")
         text = text.replace('asm volatile("bar.sync', '__syncthreads(); // ("bar.sync')
         (folder / name).write_text(text)
-    for name in ("cuda.h", "ptx.h"):
+    for name in ("approx.h", "cuda.h", "ptx.h"):
         shutil.copy(HERE / name, folder / name)
 
 

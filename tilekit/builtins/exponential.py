@@ -18,6 +18,8 @@ GROUP = "Scalar math"
 def exp(x: Number) -> Number:
     """e to the power ``x``.
 
+    Of float32 it is off by at most 1 unit in the last place on the CPU, and 3 on a GPU, where the bits differ.
+
     Args:
         x: A floating number or tile.
 
@@ -34,6 +36,8 @@ def exp(x: Number) -> Number:
 @elementwise(approximate=True)
 def exp2(x: Number) -> Number:
     """2 to the power ``x``.
+
+    Of float32 it is off by at most 1 unit in the last place on the CPU, and 3 on a GPU, where the bits differ.
 
     Args:
         x: A floating number or tile.
@@ -68,6 +72,8 @@ def expm1(x: Number) -> Number:
 @elementwise(approximate=True)
 def log(x: Number) -> Number:
     """The natural logarithm; NaN below zero, minus infinity at zero.
+
+    Of float32 it is off by at most 1 unit in the last place on the CPU, and 3 on a GPU, where the bits differ.
 
     Args:
         x: A floating number or tile.

@@ -21,6 +21,8 @@ GROUP = "Scalar math"
 def erf(x: Number) -> Number:
     """The error function.
 
+    Of float32 it is off by at most 2 units in the last place on the CPU, and 8 on a GPU, where the bits differ.
+
     Args:
         x: A floating number or tile.
 

@@ -177,6 +177,8 @@ def cosh(x: Number) -> Number:
 def tanh(x: Number) -> Number:
     """The hyperbolic tangent.
 
+    Of float32 it is off by at most 2 units in the last place on the CPU, and 8 on a GPU, where the bits differ.
+
     Args:
         x: A floating number or tile.
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from tilekit.codegen.text import comment
 
 NATIVE = Path(__file__).parents[1] / "native"
-_OWN = "vector.h"
-"""Only for the CPU's own loops: it comes with the headers that need it."""
+_OWN = {"vector.h", "math_cpu.h", "math_gpu.h"}
+"""For the CPU or GPUs only: they come with the headers that need them."""
 _DECLARED = re.compile(
     r"^(?:template <.*> )?(?:"
     r"(?:TK_FN|TK_LONG|TK_TILE|TK_COLD|TK_CONSTANT)\b[^(]*?\b(\w+)\("  # functions
@@ -67,4 +67,4 @@ def includes(code: str) -> str:
         headers = {"base.h", "launch.h"} | {header for name in used for header in declared[name]}
     else:
         headers = {path.name for path in NATIVE.glob("*.h")}
-    return "\n".join(f'#include "{header}"' for header in sorted(headers - {_OWN}))
+    return "\n".join(f'#include "{header}"' for header in sorted(headers - _OWN))

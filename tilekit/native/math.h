@@ -1,5 +1,6 @@
 // Every mathematical function, for f32, f64, f16 and bf16 (these two through f32, rounded once more). Only + - * /
-// sqrt, FMA and integer operations: the same bits from every compiler.
+// sqrt, FMA and integer operations: the same bits from every compiler. GPUs have their own exp, exp2, log, tanh and erf
+// of f32 (math_gpu.h).
 #ifndef TILEKIT_NATIVE_MATH_H
 #define TILEKIT_NATIVE_MATH_H
 #include "math_exp.h"
@@ -41,7 +42,7 @@ TK_FN f64 erfc_tail(f64 y)
     const f64 g = poly_erfcx((c - 4.0) / (c + 4.0)) / fma_ieee(2.0, c, 1.0);
     return exp_sum(-s, -fma_ieee(c, c, -s), 0) * g;
 }
-// The error function and its complement. f64: erf within 2 ulp, erfc within 4; f32 erf within 2 ulp.
+// The error function and its complement. erf within 2 ulp, erfc within 4.
 TK_LONG f64 erf(f64 x)
 {
     const f64 a = copysign(x, 1.0);
@@ -57,12 +58,6 @@ TK_LONG f64 erfc(f64 x)
     const f64 middle = x < 0.25 ? 1.0 - (x + p) : 0.5 - ((x - 0.5) + p);
     const f64 y = a < 0.75 ? middle : (x < 0 ? 2.0 - tail : tail);
     return x != x ? x : y;
-}
-TK_FN f32 erf(f32 x)
-{
-    const f32 a = copysign(x, 1.0f), c = a < 4.0f ? a : 4.0f, z = c * c;
-    const f32 small = fma_ieee(c, poly_erff(z), c), large = 1.0f - exp(poly_log_erfcf(c));
-    return x != x ? x : copysign(a < 0.92f ? small : large, x);
 }
 
 // Rounding to integers, exact: down, up, towards zero, half away from zero, half to even; zeros keep their sign.

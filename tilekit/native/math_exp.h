@@ -1,7 +1,9 @@
-// Exponentials, logarithms, powers and hyperbolic functions of f32 and f64, from + - * / sqrt, FMA and integer
-// operations only: the same bits from every compiler. exp, log and tanh of f32 are branch-free, so loops vectorise.
+// Exponentials, logarithms, powers and hyperbolic functions of f64, and those of f32 that are computed through f64, from
+// + - * / sqrt, FMA and integer operations only: the same bits from every compiler, and on every device.
 #ifndef TILEKIT_NATIVE_MATH_EXP_H
 #define TILEKIT_NATIVE_MATH_EXP_H
+#include "math_cpu.h"
+#include "math_gpu.h"
 #include "math_poly.h"
 
 namespace tk {
@@ -10,8 +12,6 @@ constexpr f64 kLn2Hi = 0x1.62e42feep-1, kLn2Lo = 0x1.a39ef35793c76p-33;  // Hi h
 constexpr f64 kLog2E = 0x1.71547652b82fep+0, kLn2 = 0x1.62e42fefa39efp-1, kLn2Tail = 0x1.abc9e3b39803fp-56;
 TK_FN f64 infinity() { return bit_cast<f64>(0x7ff0000000000000ull); }
 TK_FN f64 quiet_nan() { return bit_cast<f64>(0x7ff8000000000000ull); }
-TK_FN f32 infinityf() { return bit_cast<f32>(0x7f800000u); }
-TK_FN f32 quiet_nanf() { return bit_cast<f32>(0x7fc00000u); }
 
 // hi + lo with |lo| at most half an ulp of hi.
 struct Pair { f64 hi, lo; };
@@ -39,11 +39,6 @@ TK_FN f64 scale(f64 x, i32 k)
     const i32 half = k >> 1;
     return x * pow2(half) * pow2(k - half);
 }
-TK_FN f32 scale(f32 x, i32 k)
-{
-    const i32 half = k >> 1, rest = k - half;
-    return x * bit_cast<f32>((half + 127) << 23) * bit_cast<f32>((rest + 127) << 23);
-}
 
 // e^(r + lo) * 2^k for |r| <= ln(2) / 2 and |lo| < 2^-40.
 TK_FN f64 exp_reduced(f64 r, f64 lo, i32 k)
@@ -62,29 +57,14 @@ TK_FN f64 exp_sum(f64 x, f64 lo, i32 k)
     return x != x ? x : y;
 }
 
-// e^x. f64 within 1 ulp, f32 within 1 ulp.
+// e^x. f64 within 1 ulp.
 TK_FN f64 exp(f64 x) { return exp_sum(x, 0.0, 0); }
-TK_FN f32 exp(f32 x)
-{
-    const f32 low = x > -104.0f ? x : -104.0f, c = low < 89.0f ? low : 89.0f;
-    const f32 n = rint_ieee(c * 0x1.715476p+0f);
-    const f32 r = fma_ieee(-n, 0x1.7f7d1cp-20f, fma_ieee(-n, 0x1.62e4p-1f, c));
-    const f32 y = scale(1.0f + fma_ieee(r * r, poly_expf(r), r), (i32)n);
-    return x != x ? x : y;
-}
-// 2^x, exact at integers. f64 within 1 ulp, f32 within 1 ulp.
+// 2^x, exact at integers. f64 within 1 ulp.
 TK_FN f64 exp2(f64 x)
 {
     const f64 low = x > -1100.0 ? x : -1100.0, c = low < 1030.0 ? low : 1030.0;
     const f64 n = rint_ieee(c), f = c - n, r = f * kLn2;
     const f64 y = exp_reduced(r, fma_ieee(f, kLn2, -r) + f * kLn2Tail, (i32)n);
-    return x != x ? x : y;
-}
-TK_FN f32 exp2(f32 x)
-{
-    const f32 low = x > -152.0f ? x : -152.0f, c = low < 129.0f ? low : 129.0f;
-    const f32 n = rint_ieee(c), f = c - n;
-    const f32 y = scale(fma_ieee(f, poly_exp2f(f), 1.0f), (i32)n);
     return x != x ? x : y;
 }
 // e^x - 1 without cancellation. f64 within 2 ulp.
@@ -118,25 +98,13 @@ TK_FN f64 log_domain(f64 x, f64 y)
     const f64 outside = x == 0 ? -infinity() : (x > 0 ? x : quiet_nan());
     return x > 0 && x < infinity() ? y : outside;
 }
-// ln x. f64 within 1 ulp, f32 within 1 ulp.
+// ln x. f64 within 1 ulp.
 TK_FN f64 log(f64 x)
 {
     const Split v = split(x);
     const f64 f = v.m - 1.0, s = f / (2.0 + f), z = s * s, h = 0.5 * f * f, k = (f64)v.k;
     const f64 t = fma_ieee(k, kLn2Lo, s * fma_ieee(z, poly_log(z), h));
     return log_domain(x, fma_ieee(k, kLn2Hi, f - (h - t)));
-}
-TK_FN f32 log(f32 x)
-{
-    const bool tiny = x < 0x1p-126f;
-    const i32 bits = bit_cast<i32>(tiny ? x * 0x1p25f : x);
-    const i32 k = (i32)((u32)bits - 0x3f3504f3u) >> 23;
-    const f32 m = bit_cast<f32>((u32)bits - ((u32)k << 23));
-    const f32 f = m - 1.0f, s = f / (2.0f + f), z = s * s, h = 0.5f * f * f, n = (f32)(k - (tiny ? 25 : 0));
-    const f32 t = fma_ieee(n, 0x1.7f7d1cp-20f, s * fma_ieee(z, poly_logf(z), h));
-    const f32 y = fma_ieee(n, 0x1.62e4p-1f, f - (h - t));
-    const f32 outside = x == 0 ? -infinityf() : (x > 0 ? x : quiet_nanf());
-    return x > 0 && x < infinityf() ? y : outside;
 }
 // ln m for m from split(), to about 2^-68 relative.
 TK_FN Pair log_mantissa(f64 m)
@@ -209,7 +177,7 @@ TK_LONG f32 pow(f32 x, f32 y)
     return (f32)pow_domain(wide, (f64)y, exp((f64)y * log(wide < 0 ? -wide : wide)));
 }
 
-// Hyperbolic functions. f64 within 3 ulp, f32 tanh within 2 ulp.
+// Hyperbolic functions. f64 within 3 ulp.
 TK_LONG f64 sinh(f64 x)
 {
     const f64 a = copysign(x, 1.0), e = expm1(a < 40.0 ? a : 40.0);
@@ -225,13 +193,6 @@ TK_LONG f64 tanh(f64 x)
 {
     const f64 t = expm1(-2.0 * copysign(x, 1.0));
     return x != x ? x : copysign(t / (2.0 + t), x);
-}
-TK_FN f32 tanh(f32 x)
-{
-    const f32 a = copysign(x, 1.0f), z = x * x;
-    const f32 small = fma_ieee(a * z, poly_tanhf(z), a);
-    const f32 large = 1.0f - 2.0f / (exp(2.0f * (a < 20.0f ? a : 20.0f)) + 1.0f);
-    return x != x ? x : copysign(a < 0.625f ? small : large, x);
 }
 TK_LONG f64 asinh(f64 x)
 {

@@ -135,5 +135,32 @@ TK_FN f64 poly_erfcx(f64 x)
                   -0x1.844797a62893ep-26, -0x1.690a5d67d9257p-27, 0x1.dec42135d7b3dp-29);
 }
 
+// (log(1 + x) - x) / x^2 on [-1/3, 1/3]; error relative to log(1 + x) 2.7e-8.
+TK_FN f32 poly_log1pf(f32 x)
+{
+    return horner(x, -0x1.ffffd6p-2f, 0x1.5554fcp-2f, -0x1.00145p-2f, 0x1.99d3a6p-3f, -0x1.503884p-3f, 0x1.1ea97ap-3f,
+                  -0x1.3b0e5cp-3f, 0x1.1f233cp-3f);
+}
+
+// (tanh(t) - t) / t^3, x = t^2 on [0.0, 0.3052]; error relative to tanh(t) 4e-8.
+TK_FN f32 poly_tanhf_near(f32 x)
+{
+    return horner(x, -0x1.55545p-2f, 0x1.10ce64p-3f, -0x1.af696ap-5f, 0x1.0cf816p-6f);
+}
+
+// erf(t) / t - 1, x = t^2 on [0.0, 0.8464]; error 1.6e-8.
+TK_FN f32 poly_erff_near(f32 x)
+{
+    return horner(x, 0x1.06eba6p-3f, -0x1.8126ecp-2f, 0x1.ce1b7cp-4f, -0x1.b69a2ep-6f, 0x1.478f48p-8f,
+                  -0x1.3b5fc4p-11f);
+}
+
+// log2(erfc(x)) on [0.92, 4.0]; error times erfc(x) 3.4e-8. Beyond, below -23 and falling to minus infinity.
+TK_FN f32 poly_log2_erfcf(f32 x)
+{
+    return horner(x, -0x1.7e23fep-9f, -0x1.9d880ep+0f, -0x1.e13638p-1f, -0x1.0bc4ccp-3f, 0x1.6c7804p-6f,
+                  -0x1.d18c5p-10f);
+}
+
 }  // namespace tk
 #endif
