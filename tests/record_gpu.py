@@ -84,6 +84,7 @@ def stages(workers: int) -> list[Stage]:
         Stage("bench launch", ("-m", "tilekit.bench.launch"), 60),
         Stage("bench elementwise", ("-m", "tilekit.bench.elementwise"), 90, needs=("torch",)),
         Stage("bench fused", ("-m", "tilekit.bench.fused"), 90, needs=("torch",)),
+        Stage("bench functions", ("-m", "tilekit.bench.functions"), 120, needs=("torch",)),
         Stage("bench gradients", ("-m", "tilekit.bench.gradients"), 120, needs=("torch",)),
         Stage("bench layers", ("-m", "tilekit.bench.layers"), 120, needs=("torch",)),
         Stage("warp", (*PYTEST, "-m", "gpu", "-k", "warp", *launching), 120, needs=("warp",)),

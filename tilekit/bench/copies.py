@@ -32,13 +32,17 @@ def seconds(torch: Any, runs: list[Run]) -> list[float]:
     return [statistics.median(found) for found in times]
 
 
-def checked(torch: Any, title: str, run: Run, out: Any, wanted: Any) -> str:
-    """Run the first time, and check every element of the result; the title, with how long that took."""
+def checked(torch: Any, title: str, run: Run, out: Any, wanted: Any, within: float = 0.0) -> str:
+    """Run the first time, and check every element of the result; the title, with how long that took.
+
+    ``within`` is how far an element may be off, relative to itself or to the median size, whichever is larger.
+    """
     start = time.perf_counter()
     run()
     torch.cuda.synchronize()
     name = f"{title}, first run {time.perf_counter() - start:.2f} s"
-    assert torch.equal(out, wanted), name
+    least = within * float(wanted.abs().median()) if within else 0.0
+    assert torch.allclose(out, wanted, rtol=within, atol=least), name
     out.fill_(float("nan"))
     return name
 
