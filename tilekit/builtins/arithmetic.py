@@ -115,7 +115,7 @@ def mul(a: Number, b: Number) -> Number:
     """
 
 
-@elementwise("/", unify=("a", "b"), units={"b": 1.0})
+@elementwise("/", unify=("a", "b"), units={"b": 1.0}, divisor="b")
 def div(a: Number, b: Number) -> Number:
     """Divide: integers truncate toward zero (and give 0 for a divisor of 0), floats follow IEEE.
 

@@ -62,13 +62,21 @@ def _reference(args: tuple[Any, ...], branches: bool, blocks: Any, types: Any) -
 def _emit(cx: Any, results: Any, args: Any, blocks: tuple[Block, ...]) -> None:
     target = cx.tile(results[0])
     (body,) = blocks
-    with cx.each_element(target) as index:
-        for param, arg in zip(body.params, args, strict=True):
-            if isinstance(arg, str):
-                cx.scalars[param] = arg
+    numbers = {param: arg for param, arg in zip(body.params, args, strict=True) if isinstance(arg, str)}
+    cx.scalars.update(numbers)
+
+    def loop(stores: bool) -> None:
+        with cx.each_element(target) as index:
+            for param, arg in zip(body.params, args, strict=True):
+                if param not in numbers:
+                    cx.define(param, arg.at(index))
+            if stores:
+                cx.block(body, [target.at(index)])
             else:
-                cx.define(param, arg.at(index))
-        cx.block(body, [target.at(index)])
+                for op in body.ops:
+                    cx.emit(op)
+
+    cx.over_elements(body, target, numbers, loop)
 
 
 @map_elements.adjoint

@@ -9,6 +9,7 @@ from typing import Any
 
 from tilekit.codegen.barriers import ARRAYS, Access, Pending, Place, Steps, verify_barriers
 from tilekit.codegen.deferred import deferred_loads
+from tilekit.codegen.divisions import Divisions
 from tilekit.codegen.emitter import Emitter
 from tilekit.codegen.gemm import products_in
 from tilekit.codegen.layout import Blocked, Fragment, Layout, coordinates
@@ -26,7 +27,7 @@ from tilekit.ir.types import DType, TileType
 from tilekit.ir.views import ViewMap
 
 
-class CudaEmitter(Emitter):
+class CudaEmitter(Divisions):
     """Code that every thread of a block runs.
 
     Numbers that are the same for all lanes are computed by every thread. Cooperative ops deal their elements to the

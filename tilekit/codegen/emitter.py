@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -377,6 +377,13 @@ class Emitter(Loops):
         for _ in out.shape:
             self.depth -= 1
             self.line("}")
+
+    def over_elements(self, body: Block, out: TileRef, shared: Collection[Value], loop: Callable[[bool], None]) -> None:
+        """Write a ``loop`` that runs a block for each element of ``out``, and stores the results if it is told to.
+
+        All elements have the parameters ``shared`` in common.
+        """
+        loop(True)
 
     def repeats(self, of: TileType, lanes: int = 1, everyone: bool = False) -> Iterator[ElementIndex]:
         """A cooperative loop over the repeats of an instruction: for each, the index in a tile of that type.

@@ -26,6 +26,8 @@ class Properties:
     """All lanes of the block take part, so it must not stand under a per-lane condition."""
     units: Mapping[str, float] = field(default_factory=dict)
     """Of an op of two operands, the number in one of them that makes the result the other one, bit for bit."""
+    divisor: str = ""
+    """The operand by which the other one is divided, rounded to nearest where they are floats."""
     fills: str = ""
     """The operand that is every element of the result."""
     unify: tuple[str, ...] = ()
