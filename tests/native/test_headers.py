@@ -55,9 +55,11 @@ def test_text(name: str) -> None:
     code = re.sub(r"//.*", "", text)
     assert not re.search(r"\blong\b(?! long)(?<!long long)", code.replace("long long", "")), "long differs by platform"
     # CUDA's tensor cores, asynchronous copies, named barriers, conversions, multiply-adds, wide stores and additions;
-    # an empty one in loops, for g++; ARM's control of floating point; approximations.
+    # an empty one in loops, for g++; ARM's control of floating point; approximations; an
+    # address whose origin NVRTC 13.0 must not see.
     allowed = {
         "approx.h": 3,
+        "array.h": 1,
         "base.h": 2,
         "breath.h": 2,
         "half.h": 3,
