@@ -105,6 +105,19 @@ def test_loops_of_few_trips_sum_no_more_than_theirs(tmp_path: Path) -> None:
         assert np.array_equal(up, exact) and np.array_equal(down, exact), SHORT[number]
 
 
+def test_what_lies_behind_a_ragged_end_is_not_summed(tmp_path: Path) -> None:
+    """The arrays are parts of larger ones, which end anywhere in the last step."""
+    tile = (64, 64, 32)
+    found = compile_kernel(product(tile, tk.float16), device="cuda", arch="90a", block_dim=128)
+    kernels = EmulatedKernels([found.generated], tmp_path)
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((64, 128), (128, 64)))
+    for k in (31, 32, 33, 63, 64, 65, 95):
+        c = np.full((64, 64), np.nan, np.float32)
+        kernels.launch(0, (1, 1), {"a": a[:, :k], "b": b[:k], "c": c, "steps": -(-k // tile[2])})
+        assert np.array_equal(c, a[:, :k].astype(float) @ b[:k].astype(float)), k
+
+
 @needs_nvrtc
 @pytest.mark.parametrize(
     "name", ["asinh", pytest.param("log1p", marks=pytest.mark.deep), pytest.param("pow", marks=pytest.mark.deep)]

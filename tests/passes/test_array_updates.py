@@ -134,3 +134,20 @@ def test_old_contents_that_are_gone_are_refused_with_both_lines() -> None:
         "cannot differentiate 'shifted': array 'a' is read at line +3 and written at line +4, perhaps in another "
         "place, so its old contents may be gone; write to another array"
     )
+
+
+@tk.kernel
+def written_in_each_iteration(a: A1, b: A1, c: A1):
+    total = tk.tile_zeros(shape=4, dtype=tk.float64)
+    for k in range(3):
+        x = tk.tile_load(b, shape=4, offset=k)
+        tk.tile_store(a, x * x)
+        y = tk.tile_load(a, shape=4)
+        total += y * y
+    tk.tile_store(c, total)
+
+
+def test_what_the_next_iteration_overwrites_is_gone() -> None:
+    assert message(written_in_each_iteration, a=normal(4), b=normal(6), c=normal(4)) == (
+        "the gradient needs what array 'a' held when line +6 read it, but line +5 writes it; write to another array"
+    )

@@ -167,6 +167,10 @@ def remainder_offset(a, b, out, acc, other, k, n):
     tk.tile_matmul(load(a, 0, k % 3), load(b, k * 4, 0), acc)
 
 
+def wrapped_offset(a, b, out, acc, other, k, n):
+    tk.tile_matmul(load(a, 0, tk.int32(tk.uint8(k)) * 4), load(b, k * 4, 0), acc)
+
+
 def wrong_axis(a, b, out, acc, other, k, n):
     tk.tile_matmul(load(a, k * 4, 0), load(b, k * 4, 0), acc)
 
@@ -209,8 +213,8 @@ def test_the_frame_of_the_near_misses_is_found() -> None:
     "body",
     [
         reads_the_sum, changes_the_sum, forgets_the_sum, scales_the_sum, quadratic_offset, divided_offset,
-        remainder_offset, wrong_axis, both_axes, same_tile_each_time, not_loaded, computed_factor, stores,
-        only_sometimes, product_then_sum,
+        remainder_offset, wrapped_offset, wrong_axis, both_axes, same_tile_each_time, not_loaded, computed_factor,
+        stores, only_sometimes, product_then_sum,
     ],
 )  # fmt: skip
 def test_near_misses_are_left_alone(body: Callable[..., None]) -> None:

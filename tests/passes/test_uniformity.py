@@ -50,6 +50,13 @@ def carried_condition(a: tk.array1d[float]):
 
 
 @tk.kernel
+def by_an_atomic(a: tk.array1d[float]):
+    old = tk.atomic_add(a, 0, 1.0)
+    if old < 3.0:
+        tk.tile_store(a, tk.tile_zeros(shape=4))
+
+
+@tk.kernel
 def chosen_by_lane(a: tk.array1d[float]):
     _i, lane = tk.tid()
     t = tk.tile_zeros(shape=4)
@@ -152,6 +159,13 @@ def test_under_a_point_s_condition():
     line, message, _ = refused(by_point, tiled=False)
     assert line == 3
     assert "(if i < 3:), which differs between lanes because of the value at line 1 (i = tk.tid())" in message
+
+
+def test_each_lane_gets_another_result_of_an_atomic():
+    line, message, _ = refused(by_an_atomic, tiled=False)
+    assert line == 3
+    cause = "differs between lanes because of the value at line 1 (old = tk.atomic_add(a, 0, 1.0))"
+    assert f"(if old < 3.0:), which {cause}" in message
 
 
 def test_a_tile_chosen_by_lanes():

@@ -71,6 +71,20 @@ def wrapping(u: tk.array1d[float], o: tk.array1d[float], n: int, m: int):
         o[i] = o[i] + 0.5
 
 
+@tk.kernel
+def beyond_int32(u: tk.array1d[float], o: tk.array1d[float], n: int, m: int):
+    i = tk.tid()
+    if i < n + 2147483647:
+        o[i] = u[i] * 3.0
+
+
+@tk.kernel
+def above(u: tk.array1d[float], o: tk.array1d[float], n: int, m: int):
+    i = tk.tid()
+    if i > 2:
+        o[i] = u[i] + 1.0
+
+
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     """Points run in order, so that what was stored before an error is the same."""
@@ -111,7 +125,7 @@ def test_rows(kernel: tk.Kernel, grid: tuple[int, int], one_thread: None) -> Non
     assert errors > 0 or kernel is not first_and_last or grid == (1, 1)
 
 
-@pytest.mark.parametrize("kernel", [shifted, halves, wrapping])
+@pytest.mark.parametrize("kernel", [shifted, halves, wrapping, beyond_int32, above])
 def test_lines(kernel: tk.Kernel, one_thread: None) -> None:
     for n, m, size in itertools.product((0, 1, 4, -2), (0, 2, -1), (4, 9)):
         for dim in (1, 3, 8):
