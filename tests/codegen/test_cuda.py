@@ -34,7 +34,9 @@ def test_elementwise_kernels_use_registers_only():
     source, _, shared = emitted(scaled, ndim=2)
     assert shared == 0
     assert "arena +" not in source
-    assert "tk::load_registers<tk::f32, 128, 4, 16, 64>" in source
+    layout = "tk::Layout<tk::List<16, 64>, tk::List<32, 33, 3>, tk::List<34, 35, 36, 37, 0>, tk::List<1, 2>>"
+    assert f"typedef {layout} L0;" in source
+    assert "tk::load_registers<L0, 16, 64>" in source
 
 
 @tk.kernel

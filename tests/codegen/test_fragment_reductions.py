@@ -17,7 +17,7 @@ from tests.native.mma_source import counted, instructions, needs_nvdisasm
 from tests.nvrtc import needs_nvrtc
 from tests.on_gpu import GPUS, there
 from tilekit.builtins.reduce import in_order
-from tilekit.codegen.layout import MOST_EXCHANGED
+from tilekit.codegen.fragment import MOST_EXCHANGED
 from tilekit.runtime.arrays import view_of
 from tilekit.runtime.compiled import Compiled
 from tilekit.runtime.program import compile_kernel

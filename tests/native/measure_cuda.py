@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.native.cuda_driver import CudaFunction, CudaLibrary, checked
+from tilekit.codegen.layouts.cores import in_turn
 
 BYTES = 1 << 30
 KINDS = {"f32": 4, "f16": 2, "bf16": 2, "f64": 8, "u8": 1}
@@ -26,16 +27,17 @@ extern __shared__ __align__(128) char arena[];
 def elementwise(kind: str, threads: int, runs: int, width: int) -> str:
     """Tiles of ``runs`` packs a thread, x * x + 1, one tile a block."""
     size = threads * runs * width
-    held = f"{kind}, {threads}, {width}, {size}"
+    layout = in_turn((size,), threads, width).cpp
     return f"""
 TK_API void __launch_bounds__({threads}) each_{kind}_{threads}_{runs}_{width}({kind}* x, {kind}* y, i64 n)
 {{
     const Array<{kind}, 1> a = {{x, {{n}}, {{sizeof({kind})}}}}, b = {{y, {{n}}, {{sizeof({kind})}}}};
     const i64 at[] = {{(i64)blockIdx.x * {size}}};
-    {kind} r[register_count<{size}, {threads}, {width}>];
-    load_registers<{held}>((int)threadIdx.x, r, a, at);
+    typedef {layout} L;
+    {kind} r[L::registers];
+    load_registers<L, {size}>((int)threadIdx.x, r, a, at);
     for (int i = 0; i < {runs * width}; ++i) r[i] = add(mul(r[i], r[i]), cast<{kind}>(1));
-    store_registers<{held}>((int)threadIdx.x, r, b, at);
+    store_registers<L, {size}>((int)threadIdx.x, r, b, at);
 }}
 """
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.native.cuda_driver import SHARED, THREADS, checked
+from tilekit.codegen.layouts.cores import in_turn
 
 pytestmark = pytest.mark.gpu
 GIB = 1 << 30
@@ -26,11 +27,12 @@ def test_spans_beyond_32_bits(build: Any) -> None:
         load<u8, 2, 32>(team, tile, a, {0, last});
         team.sync();
         store<u8, 2, 32>(team, tile, a, {0, last - 64});
-        u8 r[register_count<64, 96, 16>];
-        load_registers<u8, 96, 16, 2, 32>(team.rank(), r, a, {0, last});
-        store_registers<u8, 96, 16, 2, 32>(team.rank(), r, a, {0, last - 128});
+        typedef LAYOUT L;
+        u8 r[L::registers];
+        load_registers<L, 2, 32>(team.rank(), r, a, {0, last});
+        store_registers<L, 2, 32>(team.rank(), r, a, {0, last - 128});
     }
-    """
+    """.replace("LAYOUT", in_turn((2, 32), 96, 16).cpp)
     library = build(code, "cuda")
     memory = int(checked(library.driver.cuMemAlloc(7 * GIB)))
     try:

@@ -14,6 +14,7 @@ import pytest
 import tilekit as tk
 from tests.native.cuda_driver import compile_cubin
 from tests.quick_nvrtc import compile_quickly
+from tilekit.codegen.layouts.cores import in_turn
 from tilekit.codegen.target import Target
 from tilekit.runtime.cuda import build, nvrtc
 
@@ -70,8 +71,7 @@ def test_what_the_compiler_writes_is_not_shared() -> None:
 
 def moves(kind: str, width: int) -> str:
     """A tile through shared memory, and one through registers."""
-    count = f"register_count<64 * 64, 128, {width}>"
-    dims = f"{kind}, 128, {width}, 64, 64"
+    layout = in_turn((64, 64), 128, width).cpp
     return f"""
 TK_API void __launch_bounds__(128) tile_{kind}(const __grid_constant__ Two<{kind}, 2> p)
 {{
@@ -82,10 +82,11 @@ TK_API void __launch_bounds__(128) tile_{kind}(const __grid_constant__ Two<{kind
 }}
 TK_API void __launch_bounds__(128) registers_{kind}(const __grid_constant__ Two<{kind}, 2> p)
 {{
-    {kind} r[{count}];
-    load_registers<{dims}>((int)threadIdx.x, r, p.a, {{(i64)blockIdx.x * 64, 0}});
-    for (int i = 0; i < {count}; ++i) r[i] = add(mul(r[i], r[i]), cast<{kind}>(1));
-    store_registers<{dims}>((int)threadIdx.x, r, p.b, {{(i64)blockIdx.x * 64, 0}});
+    typedef {layout} L;
+    {kind} r[L::registers];
+    load_registers<L, 64, 64>((int)threadIdx.x, r, p.a, {{(i64)blockIdx.x * 64, 0}});
+    for (int i = 0; i < L::registers; ++i) r[i] = add(mul(r[i], r[i]), cast<{kind}>(1));
+    store_registers<L, 64, 64>((int)threadIdx.x, r, p.b, {{(i64)blockIdx.x * 64, 0}});
 }}
 """
 

@@ -37,8 +37,10 @@ def source() -> str:
     code = ['#include "layout.h"\nusing namespace tk;\n', EACH, FACTS]
     for number, layout in enumerate(LAYOUTS.values()):
         facts = 2 + 3 * layout.rank
+        copies = str(not all(map(layout.core.is_first, range(layout.threads)))).lower()
         code.append(f"""typedef {layout.cpp} L{number};
 static_assert(L{number}::threads == {layout.threads} && L{number}::registers == {layout.registers}, "counts");
+static_assert(L{number}::has_copies == {copies}, "copies");
 TK_API void facts_{number}(i64* out, i64 n) {{
     EACH facts<L{number}>(out + i * {facts}, (int)i / L{number}::registers, (int)i % L{number}::registers);
 }}

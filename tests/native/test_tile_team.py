@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.native.cuda_driver import TEAM, THREADS, Described
+from tilekit.codegen.layouts.cores import in_turn
 
 TYPES = {"u8": "u1", "i16": "i2", "f32": "f4", "f64": "f8"}
 DIMS = [(256,), (1000,), (7, 32), (16, 6), (40, 64), (2, 3, 16), (2, 3, 2, 8)]
@@ -23,16 +24,40 @@ def width(kind: str, dims: tuple[int, ...]) -> int:
     return found
 
 
+PLACES = """
+// The row-major number of what a thread holds in register i, and where that lies in a tile of these strides.
+template <class L, int Axis = 0> TK_FN int number(int thread, int i, int above = 0)
+{
+    if constexpr (Axis == L::rank) return above;
+    else {
+        const int at = L::template first<Axis>(thread) + L::further(Axis, i);
+        return number<L, Axis + 1>(thread, i, above * L::Shape::at(Axis) + at);
+    }
+}
+template <int... Dims> TK_FN i64 place(int number, const i64* strides)
+{
+    i64 found = 0;
+    for (int x = sizeof...(Dims) - 1; x >= 0; --x) {
+        found += number % Shape<Dims...>::dim(x) * strides[x];
+        number /= Shape<Dims...>::dim(x);
+    }
+    return found;
+}
+"""
+
+
 def source() -> str:
-    lines = ['#include "registers.h"\n#include "tile.h"\nusing namespace tk;\n', TEAM]
+    lines = ['#include "registers.h"\n#include "tile.h"\nusing namespace tk;\n', TEAM, PLACES]
     for t, d in SOME:
         n, dims = len(d), ", ".join(map(str, d))
         name = f"{t}_{'x'.join(map(str, d))}"
         offsets = ", ".join(f"o[{i}]" for i in range(n))
         strides = ", ".join(f"s[{i}]" for i in range(n))
         array, tail = f"const Array<{t}, {n}>* a", "const i64* o, const i64* s"
-        held = f"{THREADS}, {width(t, d)}"
-        registers = f"{t} r[register_count<tile_size<{dims}>, {held}>]; "
+        layout = in_turn(d, THREADS, width(t, d))
+        registers = f"typedef {layout.cpp} L; {t} r[L::registers]; "
+        each = "for (int i = 0; i < L::registers; ++i) if (L::is_held(team.rank(), i)) "
+        place = f"x[place<{dims}>(number<L>(team.rank(), i), s)]"
         for how, const in (("load", ""), ("store", "const ")):
             lines.append(
                 f"TK_API void {how}_{name}({const}{t}* x, {array}, {tail}) {{ EACH_MEMBER "
@@ -44,11 +69,10 @@ def source() -> str:
             f"TK_API void fill_{name}({t}* d, const {t}* x) "
             f"{{ EACH_MEMBER fill<tile_size<{dims}>>(team, d, *x); }} }}\n",
             f"TK_API void in_{name}({t}* x, {array}, {tail}) {{ EACH_MEMBER {registers}\n"
-            f"load_registers<{t}, {held}, {dims}>(team.rank(), r, *a, {{{offsets}}}); "
-            f"write_registers<{t}, {held}, {dims}>(team.rank(), r, x, {{{strides}}}); }} }}\n",
+            f"load_registers<L, {dims}>(team.rank(), r, *a, {{{offsets}}}); {each} {place} = r[i]; }} }}\n",
             f"TK_API void out_{name}(const {t}* x, {array}, {tail}) {{ EACH_MEMBER {registers}\n"
-            f"read_registers<{t}, {held}, {dims}>(team.rank(), r, x, {{{strides}}}); "
-            f"store_registers<{t}, {held}, {dims}>(team.rank(), r, *a, {{{offsets}}}); }} }}\n",
+            f"{each} r[i] = {place};\n"
+            f"store_registers<L, {dims}>(team.rank(), r, *a, {{{offsets}}}); }} }}\n",
         ]
     return "".join(lines)
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import tilekit as tk
+from tilekit.codegen.fragment import Fragment
 from tilekit.codegen.gemm import plans_of
-from tilekit.codegen.layout import Fragment
 from tilekit.codegen.target import Target
 from tilekit.errors import CompileError, FallbackWarning, PrecisionWarning
 from tilekit.frontend.kernel import Kernel

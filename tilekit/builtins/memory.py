@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.builtins.construct import check_shape
-from tilekit.codegen.layout import Fragment
+from tilekit.codegen.fragment import Fragment
 from tilekit.codegen.text import signed
 from tilekit.errors import KernelTypeError, KernelValueError, counted
 from tilekit.ir.builtin import REGISTRY, builtin
@@ -121,8 +121,7 @@ def _load_emit(cx: Any, results: Any, a: str, shape: tuple[int, ...], offset: tu
         if isinstance(held, Fragment):
             cx.line(f"tk::load_fragment<{held.cpp}, 0, 1>(team.rank(), {tile.pointer}, {a}, at);")
         elif held is not None:
-            call = f"tk::load_registers<{tile.element}, {held.threads}, {held.vector}, {dims}>"
-            cx.line(f"{call}(team.rank(), {tile.pointer}, {a}, at);")
+            cx.line(f"tk::load_registers<{cx.layout_name(held)}, {dims}>(team.rank(), {tile.pointer}, {a}, at);")
         else:
             cx.line(f"tk::load<{tile.element}, {dims}>(team, {tile.pointer}, {a}, at);")
 
@@ -191,8 +190,7 @@ def _store_emit(cx: Any, a: str, t: Any, offset: tuple[str, ...], types: Any) ->
             to = f"{a}, at, tk::Rounded<{t.element}>()"
             cx.line(f"tk::{call.format(held.cpp)}(team.rank(), {t.pointer}, {to});")
         elif held is not None:
-            call = f"tk::store_registers<{t.element}, {held.threads}, {held.vector}, {dims}>"
-            cx.line(f"{call}(team.rank(), {t.pointer}, {a}, at);")
+            cx.line(f"tk::store_registers<{cx.layout_name(held)}, {dims}>(team.rank(), {t.pointer}, {a}, at);")
         elif t.dense:
             cx.line(f"tk::store<{t.element}, {dims}>(team, {t.pointer}, {a}, at);")
         else:

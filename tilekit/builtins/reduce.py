@@ -18,7 +18,7 @@ import numpy as np
 from tilekit.builtins.arange import tile_arange
 from tilekit.builtins.assign import tile_astype
 from tilekit.builtins.view_shapes import tile_broadcast, tile_reshape
-from tilekit.codegen.layout import REDUCED_LANES, Fragment
+from tilekit.codegen.fragment import REDUCED_LANES, Fragment
 from tilekit.errors import KernelIndexError, KernelTypeError, counted
 from tilekit.ir.builtin import Builtin, builtin
 from tilekit.ir.handles import OPERATORS, Tile

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilekit.builtins.memory import GROUP, emitted_offset, full_offset, windows
-from tilekit.codegen.layout import Fragment
+from tilekit.codegen.fragment import Fragment
 from tilekit.errors import KernelTypeError, KernelValueError, counted
 from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.handles import OPERATORS, Array, Tile
@@ -133,8 +133,7 @@ def _add_emit(cx: Any, a: str, t: Any, offset: tuple[str, ...], types: Any) -> N
             packed = str(cx.packed_axis("a", "offset") == 1).lower()
             cx.line(f"tk::add_fragment<{held.cpp}, {packed}>(team.rank(), {t.pointer}, {a}, at);")
         elif held is not None:
-            given = f"{t.element}, {held.threads}, {held.vector}, {dims}"
-            cx.line(f"tk::add_registers<{given}>(team.rank(), {t.pointer}, {a}, at);")
+            cx.line(f"tk::add_registers<{cx.layout_name(held)}, {dims}>(team.rank(), {t.pointer}, {a}, at);")
         else:
             cx.line(f"const tk::i64 steps[] = {{{', '.join(map(str, t.strides))}}};")
             cx.line(f"tk::tile_atomic_add<{t.element}, {dims}>(team, {t.pointer}, steps, {a}, at);")

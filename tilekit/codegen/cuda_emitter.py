@@ -11,10 +11,12 @@ from tilekit.codegen.barriers import ARRAYS, Access, Pending, Place, Steps, veri
 from tilekit.codegen.deferred import deferred_loads
 from tilekit.codegen.divisions import Divisions
 from tilekit.codegen.emitter import Emitter
+from tilekit.codegen.fragment import AnyLayout, Fragment
 from tilekit.codegen.gemm import products_in
-from tilekit.codegen.layout import Blocked, Fragment, Layout, coordinates
+from tilekit.codegen.layouts import Layout
 from tilekit.codegen.orders import PACK_BYTES
-from tilekit.codegen.refs import ElementIndex, TileRef
+from tilekit.codegen.refs import ElementIndex, TileRef, coordinates
+from tilekit.codegen.register_loops import each_register
 from tilekit.codegen.repeats import MOST_SPELLED, MOST_UNROLLED, unrolled
 from tilekit.codegen.storage import Buffer, Storage, round_up
 from tilekit.codegen.target import Target
@@ -47,6 +49,8 @@ class CudaEmitter(Divisions):
         self._inside: Op | None = None
         """The op whose accesses stand for those of all ops inside it."""
         self._registers: dict[Buffer, str] = {}
+        self._layouts: dict[AnyLayout, str] = {}
+        """What the code calls them."""
         self._bases = {op.results[0]: next(op.inputs()) for op in walk(fn.body) if op.builtin.view}
         self._defined = definitions(fn.body)
         self._deferred = deferred_loads(fn, storage)
@@ -68,11 +72,20 @@ class CudaEmitter(Divisions):
 
     def declare_buffers(self) -> None:
         super().declare_buffers()
-        for buffer in dict.fromkeys(self.storage.buffers.values()):
-            if buffer.layout is not None:
-                self._declare_registers(cpp_type(buffer.type.dtype), self.buffer_name(buffer), buffer.layout)
+        held = [buffer for buffer in dict.fromkeys(self.storage.buffers.values()) if buffer.layout is not None]
+        for layout in dict.fromkeys(buffer.layout for buffer in held):
+            if isinstance(layout, Layout):
+                self._layouts[layout] = f"L{len(self._layouts)}"
+                self.line(f"typedef {layout.cpp} {self._layouts[layout]};")
+        for buffer in held:
+            assert buffer.layout is not None
+            self._declare_registers(cpp_type(buffer.type.dtype), self.buffer_name(buffer), buffer.layout)
 
-    def _declare_registers(self, element: str, name: str, layout: Layout) -> None:
+    def layout_name(self, layout: AnyLayout) -> str:
+        """The C++ type of a layout."""
+        return self._layouts.get(layout) or layout.cpp
+
+    def _declare_registers(self, element: str, name: str, layout: AnyLayout) -> None:
         aligned = layout.alignment if isinstance(layout, Fragment) else ""
         self.line(f"{aligned}{element} {name}[{layout.registers}];")
 
@@ -297,16 +310,14 @@ class CudaEmitter(Divisions):
                 yield self.tile(value)
 
     @contextmanager
-    def _dealt(self, out: TileRef, layout: Layout | None) -> Iterator[ElementIndex]:
+    def _dealt(self, out: TileRef, layout: AnyLayout | None) -> Iterator[ElementIndex]:
         """A loop over the thread's own elements."""
         e, size, threads = self.fresh("e"), out.type.size, self.target.threads
         if isinstance(layout, Fragment):
             with self._fragment(layout) as index:
                 yield index
         elif layout is not None:
-            with self._registers_of(layout, e) as register:
-                index = ElementIndex(coordinates(e, out.shape))
-                index.register = register
+            with each_register(self, layout, self.layout_name(layout), out.shape) as index:
                 yield index
         elif size == 1:
             with self.braces("if (team.rank() == 0)"):
@@ -339,8 +350,8 @@ class CudaEmitter(Divisions):
                 yield index
         else:
             layout = next((tile.layout for tile in self._tiles() if tile.layout is not None), None)
-            if isinstance(layout, Blocked):
-                layout = replace(layout, size=of.size, vector=layout.vector // lanes)
+            if isinstance(layout, Layout):
+                layout = layout.runs(layout.rank - 1, lanes)
             with self.own_elements(layout, out) as index:
                 yield index
 
@@ -367,25 +378,12 @@ class CudaEmitter(Divisions):
                     yield {plane: f"{self._runs[plane]}[{j}]" for plane in runs}
 
     @contextmanager
-    def own_elements(self, layout: Layout | None, out: TileRef) -> Iterator[ElementIndex]:
+    def own_elements(self, layout: AnyLayout | None, out: TileRef) -> Iterator[ElementIndex]:
         """A loop over the elements that each thread holds by a layout, wherever those of the tile are."""
         outer, self.alone = self.alone, True
         with self._dealt(out, layout) as index:
             yield index
         self.alone = outer
-
-    @contextmanager
-    def _registers_of(self, layout: Blocked, e: str) -> Iterator[str]:
-        """Loops over a thread's registers, unrolled so that they are registers; ``e`` is the element's number."""
-        i, j, first = self.fresh("i"), self.fresh("j"), self.fresh("e")
-        self.line("#pragma unroll")
-        with self.braces(f"for (int {i} = 0; {i} < {layout.rounds}; ++{i})"):
-            self.line(f"const int {first} = ({i} * {layout.threads} + team.rank()) * {layout.vector};")
-            with self.braces(f"if ({first} < {layout.size})" if layout.ragged else ""):
-                self.line("#pragma unroll")
-                with self.braces(f"for (int {j} = 0; {j} < {layout.vector}; ++{j})"):
-                    self.line(f"[[maybe_unused]] const int {e} = {first} + {j};")
-                    yield f"{i} * {layout.vector} + {j}"
 
     def verify(self) -> None:
         """Prove that no barrier is missing."""

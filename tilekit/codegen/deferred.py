@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilekit.codegen.layout import Fragment
+from tilekit.codegen.fragment import Fragment
 from tilekit.codegen.storage import Storage
 from tilekit.ir.core import Block, Function, Op, Value, leaves, walk
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tilekit.codegen.fragment import Fragment
 from tilekit.codegen.gemm_kinds import AMPERE, INTEGERS, ROUNDED, Kind, kind_of, turing_kind_of
 from tilekit.codegen.gemm_product import Factor, Product, Situation, along_k
 from tilekit.codegen.gemm_tiles import (
@@ -18,7 +19,6 @@ from tilekit.codegen.gemm_tiles import (
     warps_of,
 )
 from tilekit.codegen.gemm_units import Unit, operand, serve
-from tilekit.codegen.layout import Fragment
 from tilekit.codegen.orders import is_packed, order_of, why_unordered
 from tilekit.errors import CompileError, Location
 from tilekit.ir.types import DType, TileType, bfloat16, float32, float64

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilekit.codegen.layout import Layout
+from tilekit.codegen.fragment import AnyLayout
 from tilekit.codegen.storage import Buffer, Storage
 from tilekit.errors import Location
 from tilekit.ir.core import Function, Op, Value
@@ -30,7 +30,7 @@ class Placed:
         return self.buffer.size
 
     @property
-    def layout(self) -> Layout | None:
+    def layout(self) -> AnyLayout | None:
         """How the block's threads hold it in registers, where they do."""
         return self.buffer.layout
 

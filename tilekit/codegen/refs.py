@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilekit.codegen.layout import Layout
+from tilekit.codegen.fragment import AnyLayout
 from tilekit.codegen.storage import Buffer
 from tilekit.codegen.text import cpp_type
 from tilekit.errors import Location
@@ -61,7 +61,7 @@ class TileRef:
         return self.map.is_dense()
 
     @property
-    def layout(self) -> Layout | None:
+    def layout(self) -> AnyLayout | None:
         return self.buffer.layout
 
     def at(self, index: Sequence[str]) -> str:
@@ -103,6 +103,18 @@ class Site:
             addresses[number] = packed - start
             packed += -(-size // 8) * 8
         return str(self.render(ctypes.addressof(addresses)))
+
+
+def coordinates(number: str, shape: tuple[int, ...]) -> list[str]:
+    """The index expressions of the element with a row-major number."""
+    index, below = [], 1
+    for axis in reversed(range(len(shape))):
+        extent = shape[axis]
+        part = number if below == 1 else f"{number} / {below}"
+        above = axis > 0 and any(other > 1 for other in shape[:axis])
+        index.append("0" if extent == 1 else f"({part} % {extent})" if above else f"({part})" if below > 1 else part)
+        below *= extent
+    return index[::-1]
 
 
 def in_place(to: TileRef, source: TileRef) -> bool:

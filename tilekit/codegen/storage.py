@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tilekit.codegen.layout import Layout
+from tilekit.codegen.fragment import AnyLayout
 from tilekit.ir.core import Value
 from tilekit.ir.types import TileType
 
@@ -26,7 +26,7 @@ class Buffer:
 
     type: TileType
     offset: int
-    layout: Layout | None = None
+    layout: AnyLayout | None = None
     """How threads hold the elements in registers, where they do."""
 
     @property

@@ -29,6 +29,7 @@ template <int... Values> struct List {
             if (is_of(i, axis) && number >> i & 1) found += 1 << at(i) % 32;
         return found;
     }
+    // Where copies are.
     static TK_METHOD constexpr int copies()
     {
         int found = 0;
@@ -102,6 +103,13 @@ template <class Shape_, class Registers_, class Lanes_, class Warps_, class Grou
         return Lanes::sum(axis, -1) + Warps::sum(axis, -1) + (axis == group_axis ? (groups - 1) << bits(axis) : 0);
     }
 
+    // Neighbours along an axis that a thread holds in registers that follow each other.
+    static TK_METHOD constexpr int run(int axis)
+    {
+        int n = 0;
+        while (n < Registers::count && Registers::at(n) == axis * 32 + n) ++n;
+        return 1 << n;
+    }
     // Whether along an axis no thread holds padding in register i, what lies beyond the shape.
     static TK_METHOD constexpr bool surely(int axis, int i)
     {
@@ -118,9 +126,11 @@ template <class Shape_, class Registers_, class Lanes_, class Warps_, class Grou
     // Whether no thread with a smaller rank holds the same elements.
     static TK_METHOD bool is_first(int thread)
     {
-        constexpr int copies = Lanes::copies() | Warps::copies() << Lanes::count;
-        return (thread & copies) == 0 && (groups == 1 || group_axis >= 0 || thread >> group_bits == 0);
+        constexpr int mask = Lanes::copies() | Warps::copies() << Lanes::count;
+        return (thread & mask) == 0 && (groups == 1 || group_axis >= 0 || thread >> group_bits == 0);
     }
+    static constexpr bool has_copies =
+        Lanes::copies() != 0 || Warps::copies() != 0 || (groups > 1 && group_axis < 0);
     // The register of the layout without an axis that holds what register i holds along the others.
     static TK_METHOD constexpr int kept(int gone, int i)
     {

@@ -1,137 +1,102 @@
-// Tiles held by the threads of a block in registers. Of N elements, counted row by row, thread `rank` of Threads holds
-// number ((i * Threads + rank) * V + v) in its register i * V + v: runs of V, so that neighbouring threads read and
-// write neighbouring packs of memory. Registers beyond the tile hold zero when loaded and are never stored.
+// Tiles that lie in the registers of a team's threads (layout.h), from and to arrays. Runs of neighbours that a thread
+// holds are moved in packs of up to 16 bytes where all addresses allow it. Padding is loaded as zero and never stored.
 #ifndef TILEKIT_NATIVE_REGISTERS_H
 #define TILEKIT_NATIVE_REGISTERS_H
+#include "layout.h"
 #include "tile_team.h"
 
 namespace tk {
 
-// The V of a tile whose last axis has `last` elements, and how many registers a thread needs for N elements.
-template <class T> TK_CONSTANT int register_width(int last) { return pack_width<T>(last); }
-template <int N, int Threads, int V> constexpr int register_count = (N + Threads * V - 1) / (Threads * V) * V;
-// Whether run number i of a thread is in a tile of `count` runs; known to the compiler except for the last ones.
-template <int Threads> TK_FN bool is_held(int i, int rank, int count)
+// How many neighbours along the last axis, of `last` elements, are moved as one pack.
+template <class L, class T> TK_CONSTANT int register_run(int last)
 {
-    return (i + 1) * Threads <= count || i * Threads + rank < count;
+    const int own = L::run(L::rank - 1), most = 16 / (int)sizeof(T);
+    return power_of_two(last, own < most ? own : most);
 }
-// The number of the element in register j of a thread.
-template <int Threads, int V> TK_FN int register_element(int rank, int j)
+
+// The part of an array under a tile of Dims that a thread holds as L says; L has the tile's axes, or one, along which
+// the elements are counted row by row.
+template <class L, class T, int... Dims> struct HeldWindow {
+    typedef Shape<Dims...> S;
+    static constexpr int last = S::rank - 1;
+    static constexpr bool by_axes = L::rank == S::rank;
+    Window<T, S::rank> window;
+    int thread, first[L::rank];
+    u64 begin;  // of the thread's first column, so that its others are constants further
+
+    TK_METHOD HeldWindow(int rank, const Window<T, S::rank>& w) : window(w), thread(rank), begin(w.base)
+    {
+        find_first<0>();
+        if (by_axes) begin += (u64)(u32)first[L::rank - 1] * (u64)w.stride[last];
+    }
+    template <int Axis> TK_METHOD void find_first()
+    {
+        if constexpr (Axis < L::rank) {
+            first[Axis] = L::template first<Axis>(thread);
+            find_first<Axis + 1>();
+        }
+    }
+    // The address of the run of V elements that begins in register i, and false where it is outside the tile or array.
+    template <int V> TK_METHOD bool find(int i, u64& address) const
+    {
+        int rest = first[0] + L::further(0, i);
+        bool ok = true;
+        address = begin;
+        TK_UNROLL
+        for (int x = last; x >= 0; --x) {
+            const int further = by_axes ? L::further(x, i) : 0, number = x ? (int)((u32)rest % (u32)S::dim(x)) : rest;
+            const int at = by_axes ? first[x] + further : number;
+            const u64 step = V > 1 && x == last ? (u64)sizeof(T) : (u64)window.stride[x];
+            address += (u64)(u32)(by_axes && x == last ? further : at) * step;
+            ok = ok && (u32)(at - window.range[x].lo) < (u32)(window.range[x].hi - window.range[x].lo);
+            rest = (int)((u32)rest / (u32)S::dim(x));
+        }
+        return (window.whole && L::is_held(thread, i)) || ok;
+    }
+};
+
+template <int V, class L, class T, int... Dims>
+TK_FN void load_packs(const HeldWindow<L, T, Dims...>& held, T (&r)[L::registers])
 {
-    return (j / V * Threads + rank) * V + j % V;
+    TK_UNROLL
+    for (int i = 0; i < L::registers; i += V) {
+        u64 from;
+        Pack<V * (int)sizeof(T)> pack{};
+        if (held.template find<V>(i, from)) pack = *global_pointer<const Pack<V * (int)sizeof(T)>>(from);
+        unpack(&r[i], pack);
+    }
+}
+template <int V, class L, class T, int... Dims>
+TK_FN void store_packs(const HeldWindow<L, T, Dims...>& held, const T (&r)[L::registers])
+{
+    TK_UNROLL
+    for (int i = 0; i < L::registers; i += V) {
+        u64 to;
+        if (held.template find<V>(i, to))
+            put(global_pointer<Pack<V * (int)sizeof(T)>>(to), pack<V * (int)sizeof(T)>(&r[i]));
+    }
 }
 
 // r = the elements of a tile under an array, zero where that is outside of it; as load().
-template <class T, int Threads, int V, int... Dims>
-TK_FN void load_registers(int rank, T (&r)[register_count<tile_size<Dims...>, Threads, V>],
-                          const Array<T, sizeof...(Dims)>& a, const i64 (&offset)[sizeof...(Dims)])
+template <class L, int... Dims, class T>
+TK_FN void load_registers(int rank, T (&r)[L::registers], const Array<T, sizeof...(Dims)>& a,
+                          const i64 (&offset)[sizeof...(Dims)])
 {
-    typedef Runs<V, false, Dims...> R;
-    typedef Runs<1, false, Dims...> One;
-    constexpr int bytes = V * (int)sizeof(T);
-    const Window<T, R::rank> w = window<T, Dims...>(a, offset);
-    if (V == 1 || R::fit_window(w)) {
-        TK_UNROLL
-        for (int i = 0; i < register_count<R::count * V, Threads, V>; i += V) {
-            const int e = i / V * Threads + rank;
-            int at[R::rank];
-            u64 from;
-            Pack<bytes> held{};
-            R::find(e, at);
-            if (R::in_window(at, w, from) && is_held<Threads>(i / V, rank, R::count))
-                held = *global_pointer<const Pack<bytes>>(from);
-            unpack(&r[i], held);
-        }
-        return;
-    }
-    TK_UNROLL
-    for (int j = 0; j < register_count<R::count * V, Threads, V>; ++j) {
-        const int e = register_element<Threads, V>(rank, j);
-        int at[R::rank];
-        u64 from;
-        One::find(e, at);
-        r[j] = T{};
-        if (One::in_window(at, w, from) && is_held<Threads>(j / V, rank, R::count))
-            r[j] = *global_pointer<const T>(from);
-    }
+    constexpr int V = register_run<L, T>(Shape<Dims...>::last());
+    const HeldWindow<L, T, Dims...> held(rank, window<T, Dims...>(a, offset));
+    if (V == 1 || Runs<V, false, Dims...>::fit_window(held.window)) load_packs<V>(held, r);
+    else load_packs<1>(held, r);
 }
-
 // The array's elements under a tile = r; elements outside are dropped, as in store().
-template <class T, int Threads, int V, int... Dims>
-TK_FN void store_registers(int rank, const T (&r)[register_count<tile_size<Dims...>, Threads, V>],
-                           const Array<T, sizeof...(Dims)>& a, const i64 (&offset)[sizeof...(Dims)])
+template <class L, int... Dims, class T>
+TK_FN void store_registers(int rank, const T (&r)[L::registers], const Array<T, sizeof...(Dims)>& a,
+                           const i64 (&offset)[sizeof...(Dims)])
 {
-    typedef Runs<V, false, Dims...> R;
-    typedef Runs<1, false, Dims...> One;
-    constexpr int bytes = V * (int)sizeof(T);
-    const Window<T, R::rank> w = window<T, Dims...>(a, offset);
-    if (V == 1 || R::fit_window(w)) {
-        TK_UNROLL
-        for (int i = 0; i < register_count<R::count * V, Threads, V>; i += V) {
-            const int e = i / V * Threads + rank;
-            int at[R::rank];
-            u64 to;
-            R::find(e, at);
-            if (R::in_window(at, w, to) && is_held<Threads>(i / V, rank, R::count))
-                put(global_pointer<Pack<bytes>>(to), pack<bytes>(&r[i]));
-        }
-        return;
-    }
-    TK_UNROLL
-    for (int j = 0; j < register_count<R::count * V, Threads, V>; ++j) {
-        const int e = register_element<Threads, V>(rank, j);
-        int at[R::rank];
-        u64 to;
-        One::find(e, at);
-        if (One::in_window(at, w, to) && is_held<Threads>(j / V, rank, R::count)) *global_pointer<T>(to) = r[j];
-    }
-}
-
-// The same to and from a tile in memory with these element strides, as copy().
-template <class T, int Threads, int V, int... Dims>
-TK_FN void read_registers(int rank, T (&r)[register_count<tile_size<Dims...>, Threads, V>], const T* src,
-                          const i64 (&stride)[sizeof...(Dims)])
-{
-    typedef Runs<V, false, Dims...> R;
-    typedef Runs<1, false, Dims...> One;
-    constexpr int bytes = V * (int)sizeof(T);
-    const bool packs = V > 1 && R::fit_tile(src, stride);
-    TK_UNROLL
-    for (int j = 0; j < register_count<R::count * V, Threads, V>; ++j) {
-        const int e = register_element<Threads, V>(rank, j);
-        int at[R::rank];
-        if (j % V == 0 && packs) {
-            Pack<bytes> held{};
-            R::find(e / V, at);
-            if (is_held<Threads>(j / V, rank, R::count)) held = *(const Pack<bytes>*)(src + R::in_tile(at, stride));
-            unpack(&r[j], held);
-        } else if (!packs) {
-            One::find(e, at);
-            r[j] = is_held<Threads>(j / V, rank, R::count) ? src[One::in_tile(at, stride)] : T{};
-        }
-    }
-}
-template <class T, int Threads, int V, int... Dims>
-TK_FN void write_registers(int rank, const T (&r)[register_count<tile_size<Dims...>, Threads, V>], T* dst,
-                           const i64 (&stride)[sizeof...(Dims)])
-{
-    typedef Runs<V, false, Dims...> R;
-    typedef Runs<1, false, Dims...> One;
-    constexpr int bytes = V * (int)sizeof(T);
-    const bool packs = V > 1 && R::fit_tile(dst, stride);
-    TK_UNROLL
-    for (int j = 0; j < register_count<R::count * V, Threads, V>; ++j) {
-        const int e = register_element<Threads, V>(rank, j);
-        int at[R::rank];
-        if (!is_held<Threads>(j / V, rank, R::count)) continue;
-        if (j % V == 0 && packs) {
-            R::find(e / V, at);
-            *(Pack<bytes>*)(dst + R::in_tile(at, stride)) = pack<bytes>(&r[j]);
-        } else if (!packs) {
-            One::find(e, at);
-            dst[One::in_tile(at, stride)] = r[j];
-        }
-    }
+    static_assert(!L::has_copies, "an element would be stored by several threads");
+    constexpr int V = register_run<L, T>(Shape<Dims...>::last());
+    const HeldWindow<L, T, Dims...> held(rank, window<T, Dims...>(a, offset));
+    if (V == 1 || Runs<V, false, Dims...>::fit_window(held.window)) store_packs<V>(held, r);
+    else store_packs<1>(held, r);
 }
 
 }  // namespace tk

@@ -56,34 +56,27 @@ TK_TILE void tile_atomic_add(TM team, const T* src, const i64 (&src_stride)[size
 }
 
 // The same of a tile in registers; see store_registers.
-template <class T, int Threads, int V, int... Dims>
-TK_FN void add_registers(int rank, const T (&r)[register_count<tile_size<Dims...>, Threads, V>],
-                         const Array<T, sizeof...(Dims)>& a, const i64 (&offset)[sizeof...(Dims)])
+template <class L, int... Dims, class T>
+TK_FN void add_registers(int rank, const T (&r)[L::registers], const Array<T, sizeof...(Dims)>& a,
+                         const i64 (&offset)[sizeof...(Dims)])
 {
-    typedef Runs<V, false, Dims...> R;
-    typedef Runs<1, false, Dims...> One;
-    const Window<T, R::rank> w = window<T, Dims...>(a, offset);
-    int at[R::rank];
+    static_assert(!L::has_copies, "an element would be added by several threads");
+    const HeldWindow<L, T, Dims...> held(rank, window<T, Dims...>(a, offset));
     u64 to;
 #ifdef TK_CUDA
+    constexpr int V = register_run<L, T>(Shape<Dims...>::last());
     if constexpr (has_pack_add<T> && V * (int)sizeof(T) == 16) {
-        if (R::fit_window(w)) {
+        if (Runs<V, false, Dims...>::fit_window(held.window)) {
             TK_UNROLL
-            for (int i = 0; i < register_count<R::count * V, Threads, V>; i += V) {
-                R::find(i / V * Threads + rank, at);
-                if (R::in_window(at, w, to) && is_held<Threads>(i / V, rank, R::count))
-                    add_pack<T>(to, pack<16>(&r[i]));
-            }
+            for (int i = 0; i < L::registers; i += V)
+                if (held.template find<V>(i, to)) add_pack<T>(to, pack<16>(&r[i]));
             return;
         }
     }
 #endif
     TK_UNROLL
-    for (int j = 0; j < register_count<R::count * V, Threads, V>; ++j) {
-        One::find(register_element<Threads, V>(rank, j), at);
-        if (One::in_window(at, w, to) && is_held<Threads>(j / V, rank, R::count))
-            atomic_add(global_pointer<T>(to), r[j]);
-    }
+    for (int i = 0; i < L::registers; ++i)
+        if (held.template find<1>(i, to)) atomic_add(global_pointer<T>(to), r[i]);
 }
 
 #ifdef TK_CUDA

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tilekit.codegen.layout import Blocked, Fragment, Layout
+from tilekit.codegen.fragment import AnyLayout, Fragment
+from tilekit.codegen.layouts import Layout
+from tilekit.codegen.layouts.cores import in_turn
 from tilekit.codegen.target import Target
 from tilekit.ir.core import Function, Op, Value, leaves, walk
 from tilekit.ir.regions import carried, emitted, emitted_params
@@ -17,14 +19,14 @@ MOST_BYTES = 256
 """Of a tile in one thread's registers, of which it has 255 of four bytes."""
 
 
-def assign_layouts(fn: Function, target: Target) -> Mapping[Value, Layout]:
+def assign_layouts(fn: Function, target: Target) -> Mapping[Value, AnyLayout]:
     """The layout of each tile that lies in registers; all others lie in memory that the block's threads share."""
     if target.is_cpu:
         return {}
     ops = list(emitted(fn.body))
     itemsize = _widest(ops)
     fragments = _fragments(ops)
-    layouts: dict[Value, Layout | None] = {}
+    layouts: dict[Value, AnyLayout | None] = {}
     regions = (op for op in ops if op.builtin.carries and not op.builtin.by_element)
     in_lanes = {inner for op in regions for block in op.blocks for inner in walk(block)}
     for op in ops:
@@ -71,7 +73,7 @@ def _in_memory(op: Op) -> tuple[Value, ...]:
     return (*read, *(op.results[-1:] if op.builtin.scratch else ()))
 
 
-def exchanged_bytes(fn: Function, layouts: Mapping[Value, Layout]) -> int:
+def exchanged_bytes(fn: Function, layouts: Mapping[Value, AnyLayout]) -> int:
     """Bytes of shared memory at most that warps need to reduce the tiles that they hold as products leave them."""
     sizes = [0]
     for op in emitted(fn.body):
@@ -82,20 +84,20 @@ def exchanged_bytes(fn: Function, layouts: Mapping[Value, Layout]) -> int:
     return max(sizes)
 
 
-def _reduces(op: Op, layout: Layout | None) -> bool:
+def _reduces(op: Op, layout: AnyLayout | None) -> bool:
     """Whether threads reduce a tile along an axis where they hold it."""
     return op.attrs[op.builtin.along] is not None and isinstance(layout, Fragment) and layout.warps is not None
 
 
-def _keeps_runs(op: Op, layout: Layout | None) -> bool:
+def _keeps_runs(op: Op, layout: AnyLayout | None) -> bool:
     """Whether one thread holds the neighbours that an op takes together."""
     run = op.attrs[op.builtin.run] if op.builtin.run else 1
     if layout is None or run == 1 or layout.threads == 1:
         return True
-    return run > 0 and isinstance(layout, Blocked) and layout.vector % run == 0
+    return run > 0 and isinstance(layout, Layout) and layout.run % run == 0
 
 
-def _fragments(ops: Iterable[Op]) -> dict[Value, Layout | None]:
+def _fragments(ops: Iterable[Op]) -> dict[Value, AnyLayout | None]:
     """For the tiles that are computed element by element with sums of products: how threads hold those.
 
     None where they meet products whose sums are held in different ways.
@@ -107,7 +109,7 @@ def _fragments(ops: Iterable[Op]) -> dict[Value, Layout | None]:
             value = above
         return value
 
-    held: dict[Value, set[Layout]] = {}
+    held: dict[Value, set[AnyLayout]] = {}
     for op in ops:
         for first, second in _together(op):
             parents[root(first)] = root(second)
@@ -141,9 +143,9 @@ def _widest(ops: Iterable[Op]) -> int:
     return max(sizes, default=VECTOR_BYTES)
 
 
-def _layout(type: TileType, threads: int, itemsize: int) -> Blocked | None:
+def _layout(type: TileType, threads: int, itemsize: int) -> Layout | None:
     vector = VECTOR_BYTES // itemsize
     while type.shape[-1] % vector:
         vector //= 2
-    found = Blocked(type.size, threads, vector)
+    found = in_turn(type.shape, threads, vector)
     return found if found.registers * max(type.dtype.itemsize, 4) <= MOST_BYTES else None

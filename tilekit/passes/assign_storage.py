@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from tilekit.codegen.layout import Layout
+from tilekit.codegen.fragment import AnyLayout
 from tilekit.codegen.storage import ALIGNMENT, SCRATCH_ALIGNMENT, Buffer, Storage, round_up
 from tilekit.ir.core import Function, Op, Value, leaves
 from tilekit.ir.regions import carried, carried_yields, emitted, emitted_params
@@ -12,7 +12,7 @@ from tilekit.ir.types import TileType
 from tilekit.passes.liveness import Liveness
 
 
-def assign_storage(fn: Function, layouts: Mapping[Value, Layout] | None = None) -> Storage:
+def assign_storage(fn: Function, layouts: Mapping[Value, AnyLayout] | None = None) -> Storage:
     """Buffers for the tiles of a function: in one arena, or where they have a layout, in registers."""
     found = _assigned(fn, layouts, in_place_first=False)
     if any(map(_copies(found), emitted(fn.body))):  # names that change places: in place, they may need less
@@ -32,7 +32,7 @@ def _copies(storage: Storage) -> Callable[[Op], bool]:
     return copies
 
 
-def _assigned(fn: Function, layouts: Mapping[Value, Layout] | None, in_place_first: bool) -> Storage:
+def _assigned(fn: Function, layouts: Mapping[Value, AnyLayout] | None, in_place_first: bool) -> Storage:
     liveness = Liveness(fn)
     classes = _Classes(liveness, layouts or {})
     ops = list(emitted(fn.body))
@@ -94,7 +94,7 @@ def _reuses(op: Op) -> Iterator[tuple[object, object]]:
 class _Classes:
     """Sets of values that share one buffer."""
 
-    def __init__(self, liveness: Liveness, layouts: Mapping[Value, Layout]) -> None:
+    def __init__(self, liveness: Liveness, layouts: Mapping[Value, AnyLayout]) -> None:
         self.liveness = liveness
         self.layouts = layouts
         self.of: dict[Value, list[Value]] = {}

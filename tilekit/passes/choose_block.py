@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilekit.codegen.gemm_tiles import WARP, round_up
-from tilekit.codegen.layout import Blocked
+from tilekit.codegen.layouts import Layout
 from tilekit.codegen.target import Target
 from tilekit.ir.core import Function, walk
 from tilekit.ir.regions import emitted
@@ -42,7 +42,7 @@ def _busy(fn: Function, target: Target) -> int:
     """The threads that hold some of the tiles, where threads hold all of them: the others would only take the place of
     blocks that load something."""
     layouts = assign_layouts(fn, target)
-    runs = [-(-layout.size // layout.vector) for layout in layouts.values() if isinstance(layout, Blocked)]
-    if not runs or any(tile not in layouts for op in emitted(fn.body) for tile in tiles_of(op)):
+    busy = [layout.busy for layout in set(layouts.values()) if isinstance(layout, Layout)]
+    if not busy or any(tile not in layouts for op in emitted(fn.body) for tile in tiles_of(op)):
         return target.threads
-    return min(target.threads, round_up(max(runs), WARP))
+    return min(target.threads, round_up(max(busy), WARP))

@@ -8,7 +8,7 @@ from operator import add
 from hypothesis import strategies as st
 
 from tilekit.codegen.layouts import Bit, Core, Layout
-from tilekit.codegen.layouts.cores import blocked, mma_left, mma_right, mma_sums
+from tilekit.codegen.layouts.cores import blocked, mma_left, mma_right, mma_sums, row_major
 
 SHAPES = [(1, 1024), (32, 64), (48, 96), (7, 100), (1, 1)]
 LAYOUTS = {
@@ -19,7 +19,7 @@ LAYOUTS = {
     **{f"wgmma_sums-{m}x{n}": Layout(mma_sums(3, 0), (m, n)) for m, n in [(64, 64), (48, 96)]},
     **{f"mma_left-{bits}": Layout(mma_left(1, 1, bits), (48, 80)) for bits in (8, 16, 32)},
     **{f"mma_right-{bits}": Layout(mma_right(1, 1, bits), (48, 80)) for bits in (8, 16, 32)},
-    **{f"lanes-{n}": Layout(blocked((1000,), n, 2, (0,)), (1000,)) for n in (1, 4, 7, 20, 33, 96, 192, 1024)},
+    **{f"threads-{n}": Layout(row_major(n, 2), (1000,)) for n in (1, 4, 7, 20, 33, 96, 192, 1024)},
     "groups": Layout(blocked((40, 56), 96, 4, (1, 0)), (40, 56)),
     "copied groups": Layout(blocked((4, 8), 96, 4, (1, 0)), (4, 8)),
     "slice": Layout(mma_sums(2, 0), (64, 64)).reduced(1),

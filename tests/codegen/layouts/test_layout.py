@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from tests.codegen.layouts.samples import LAYOUTS, elements, layouts
 from tilekit.codegen.layouts import Core, Layout
-from tilekit.codegen.layouts.cores import blocked, mma_left, mma_right, mma_sums
+from tilekit.codegen.layouts.cores import blocked, mma_left, mma_right, mma_sums, row_major
 
 
 def check_each_element_is_held_once(layout: Layout) -> None:
@@ -178,6 +178,27 @@ def test_doublings_are_absorbed(layout: Layout) -> None:
     for thread in range(layout.threads):
         of = [sorted(each.element(thread, register) for register in range(each.registers)) for each in (layout, to)]
         assert of[0] == of[1]
+
+
+@pytest.mark.parametrize(("size", "threads", "run"), [(512, 32, 4), (48, 9, 8), (1, 8, 1), (1000, 20, 2), (960, 96, 4)])
+def test_runs_are_dealt_to_threads_in_turn(size: int, threads: int, run: int) -> None:
+    layout = Layout(row_major(threads, run), (size,))
+    assert layout.threads == threads and layout.run == run
+    assert layout.ragged is (size % (threads * run) != 0)
+    assert layout.busy == min(threads, -(-size // run))
+    for thread, register, at in elements(layout):
+        assert at == ((register // run * threads + thread) * run + register % run,)
+
+
+@given(layouts())
+def test_a_run_is_of_neighbours_and_padding_as_a_whole(layout: Layout) -> None:
+    run, last = layout.run, layout.rank - 1
+    assert layout.registers % run == 0 and layout.shape[last] % run == 0
+    for thread, register, at in elements(layout):
+        begin = layout.element(thread, register // run * run)
+        assert at == (*begin[:last], begin[last] + register % run)
+    assert layout.ragged is not all(layout.is_held(t, r) for t, r, _ in elements(layout))
+    assert layout.busy == 1 + max(thread for thread, _, _ in elements(layout) if layout.is_held(thread, 0))
 
 
 def test_a_bit_lies_in_one_place() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
+from math import prod
+
 from tilekit.codegen.layouts.core import LANE_BITS, Bit, Core
+from tilekit.codegen.layouts.layout import Layout
 
 
 def blocked(shape: tuple[int, ...], threads: int, run: int, order: tuple[int, ...], across: int = 1) -> Core:
@@ -42,6 +46,46 @@ def blocked(shape: tuple[int, ...], threads: int, run: int, order: tuple[int, ..
     return Core(
         len(shape), registers, bits[:LANE_BITS], bits[LANE_BITS:], groups, next(more, None) if groups > 1 else None
     )
+
+
+@cache
+def in_turn(shape: tuple[int, ...], threads: int, run: int) -> Layout:
+    """Runs of neighbours of a tile, row by row, dealt to all threads in turn.
+
+    Args:
+        shape: The tile's.
+        threads: How many hold it.
+        run: Neighbours that a thread holds, a power of two that divides the last extent.
+
+    Returns:
+        A layout along the tile's axes where bits tell it; else one whose only axis counts the elements row by row.
+
+    Example:
+        >>> in_turn((4, 8), threads=8, run=2).element(3, 1), in_turn((4, 6), threads=8, run=2).element(3, 1)
+        ((0, 7), (7,))
+    """
+    flat = Layout(row_major(threads, run), (prod(shape),)).absorbed()
+    shaped = flat.reshaped(shape)
+    return flat if shaped is None else shaped[0]
+
+
+def row_major(threads: int, run: int) -> Core:
+    """Runs of neighbours of a tile whose elements are counted row by row, dealt to all threads in turn without copies.
+
+    Args:
+        threads: How many hold the tile.
+        run: Neighbours that a thread holds, a power of two.
+
+    Example:
+        >>> core = row_major(threads=20, run=4)
+        >>> core.first(3), core.first(19), core.span(0)
+        ((12,), (76,), 80)
+    """
+    low, own = (threads & -threads).bit_length() - 1, run.bit_length() - 1
+    bits = _positions(0, own, low)
+    groups = threads >> low
+    axis = 0 if groups > 1 else None
+    return Core(1, _positions(0, 0, own), bits[:LANE_BITS], bits[LANE_BITS:], groups, axis)
 
 
 def mma_sums(warps_m: int, warps_n: int) -> Core:

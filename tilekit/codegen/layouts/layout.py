@@ -94,6 +94,27 @@ class Layout:
             most += (self.core.groups - 1) << self.core.count(axis)
         return most + self.further(register)[axis] < self.shape[axis]
 
+    @property
+    def run(self) -> int:
+        """Neighbours along the last axis that a thread holds in registers that follow each other, all padding or none.
+
+        Example:
+            >>> Layout(Core(1, ((0, 0), (0, 1)), ((0, 2),)), (8,)).run, Layout(Core(1, ((0, 0), (0, 1))), (6,)).run
+            (4, 2)
+        """
+        last, own = self.rank - 1, self.core.registers
+        return next(1 << n for n in range(len(own) + 1) if own[n : n + 1] != ((last, n),) or self.shape[last] >> n & 1)
+
+    @property
+    def ragged(self) -> bool:
+        """Whether some threads hold padding."""
+        return any(extent % self.core.span(axis) for axis, extent in enumerate(self.shape))
+
+    @property
+    def busy(self) -> int:
+        """Threads up to the last one that holds an element in register 0."""
+        return 1 + max(thread for thread in range(self.threads) if self.is_held(thread, 0))
+
     def is_held(self, thread: int, register: int) -> bool:
         """Whether a thread holds an element of the tile in a register, not padding."""
         return all(at < extent for at, extent in zip(self.element(thread, register), self.shape, strict=True))

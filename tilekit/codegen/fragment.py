@@ -1,8 +1,10 @@
-"""How a tile's elements are dealt to the threads of a block, for tiles that lie in registers."""
+"""The layouts in which products leave their sums."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from tilekit.codegen.layouts import Layout
 
 MOST_KEPT = 8
 """Lanes of a warp at most that hold different rows, or different columns, of a product's tile."""
@@ -10,35 +12,6 @@ MOST_EXCHANGED = 16384
 """Bytes of shared memory for reductions, more of which would only save a barrier or two."""
 REDUCED_LANES = 32
 """Elements from which a reduction begins: it combines every 32nd with the first of them."""
-
-
-@dataclass(frozen=True)
-class Blocked:
-    """Runs of ``vector`` row-major neighbours, dealt to the threads in turn.
-
-    Element ``(i * threads + thread) * vector + j`` lies in register ``i * vector + j`` of a thread.
-    """
-
-    size: int
-    """Elements of the tile."""
-    threads: int
-    vector: int
-    """Neighbours that one thread holds; divides the last extent, so that they share a row."""
-
-    @property
-    def rounds(self) -> int:
-        """Runs that a thread holds."""
-        return -(-self.size // (self.threads * self.vector))
-
-    @property
-    def registers(self) -> int:
-        """Elements that a thread holds."""
-        return self.rounds * self.vector
-
-    @property
-    def ragged(self) -> bool:
-        """Whether some threads hold fewer elements than others."""
-        return self.size % (self.threads * self.vector) != 0
 
 
 @dataclass(frozen=True)
@@ -79,16 +52,5 @@ class Fragment:
         return values, values * size
 
 
-Layout = Blocked | Fragment
-
-
-def coordinates(number: str, shape: tuple[int, ...]) -> list[str]:
-    """The index expressions of the element with a row-major number."""
-    index, below = [], 1
-    for axis in reversed(range(len(shape))):
-        extent = shape[axis]
-        part = number if below == 1 else f"{number} / {below}"
-        above = axis > 0 and any(other > 1 for other in shape[:axis])
-        index.append("0" if extent == 1 else f"({part} % {extent})" if above else f"({part})" if below > 1 else part)
-        below *= extent
-    return index[::-1]
+AnyLayout = Layout | Fragment
+"""Of a tile that lies in registers."""
