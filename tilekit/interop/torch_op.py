@@ -291,9 +291,11 @@ def _called(overload: Any, op: Op) -> Callable[..., Any]:
     import torch
     from torch.autograd.forward_ad import unpack_dual
 
+    inputs, tensors = tuple(op.inputs), frozenset(op.tensors)  # torch.compile guards what it sees of `op`
+
     def call(*given: Any, **named: Any) -> Any:
-        for name, value in (*zip(op.inputs, given, strict=False), *named.items()):
-            if name in op.tensors and not isinstance(value, torch.Tensor | NoneType):
+        for name, value in (*zip(inputs, given, strict=False), *named.items()):
+            if name in tensors and not isinstance(value, torch.Tensor | NoneType):
                 raise KernelTypeError(
                     f"argument {name!r} of the function of kernel {op.kernel.key!r} must be a tensor of PyTorch's, "
                     f"such as torch.as_tensor({name}), got {describe(value)}"
