@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tilekit.ir.core import Block, Const, Function, Op, Value
+from tilekit.ir.core import Block, Const, Function, Op, Value, used_values
 from tilekit.ir.float_state import in_ieee_state
 from tilekit.ir.regions import carried, decides, keep_carried, region_of
 from tilekit.ir.rewrite import Rewriter, substitute
@@ -93,7 +93,7 @@ class _Canonical:
 
 def _kept(block: Block, args: tuple[Value | Const, ...], numbers: Mapping[int, Value | Const]) -> list[int]:
     """Which arguments a map needs: those that it reads, and a tile that says how many elements there are."""
-    used = Block((), block.ops, block.results).free
+    used = used_values(block)
     tiles = [i for i, arg in enumerate(args) if i not in numbers and isinstance(arg.type, TileType)]
     kept = [i for i, param in enumerate(block.params) if param in used]
     return kept if any(i in tiles for i in kept) else sorted([*kept, tiles[0]])

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.context import building
-from tilekit.ir.core import Block, Const, Function, Op, Value
+from tilekit.ir.core import Block, Const, Function, Op, Value, used_values
 from tilekit.ir.gradients import gradient_dtype
 from tilekit.ir.handles import wrap
 from tilekit.ir.regions import arguments
@@ -50,7 +50,7 @@ def reverse_elements(
 
     def make(ops: Iterable[Op], result: Any) -> Any:
         cleaned = eliminate_dead_code(Function("", {}, Block((*back, seed), tuple(ops), (result,)))).body
-        used = Block((), cleaned.ops, cleaned.results).free
+        used = used_values(cleaned)
         needed = [copy for copy in back if copy in used]
         renewed = Rewriter(fresh=True).block(Block((*needed, seed), cleaned.ops, cleaned.results))
         return record(renewed, tuple(back[copy] for copy in needed))

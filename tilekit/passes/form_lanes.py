@@ -75,6 +75,7 @@ class _Block:
     def __init__(self, former: _Former, known: Known, block: Block) -> None:
         self.former = former
         self.known = known
+        self.rewriter = in_lane(known.renamed, None, 1)
         self.block = block
         self.out: list[Op] = []
         self.group: dict[int, Op] = {}
@@ -102,8 +103,10 @@ class _Block:
             else:
                 self._outer(op)
         self._close()
-        results = tuple(self._slot(r) if i in slotted else self._renamed(r) for i, r in enumerate(self.block.results))
-        return Block(self.block.params if params is None else params, tuple(self.out), results)
+        yields = tuple(
+            self._slot(r) if i in slotted else self.rewriter.look_up(r) for i, r in enumerate(self.block.results)
+        )
+        return Block(self.block.params if params is None else params, tuple(self.out), yields)
 
     # Groups.
 
@@ -146,7 +149,7 @@ class _Block:
             self._close()
         per_lane = op.builtin.per_lane
         operands = {
-            name: map_operand(operand, self._slot if name in per_lane else self._renamed)
+            name: map_operand(operand, self._slot) if name in per_lane else self.rewriter.operand(operand)
             for name, operand in op.operands.items()
         }
         if (per_lane or op.builtin.lane) and op.builtin.has("lower"):  # a coordinate that is lane 0's for all of them
@@ -156,7 +159,7 @@ class _Block:
         elif op.builtin.carries:
             self._region(op)
         else:
-            self.out.append(in_lane(self.known.renamed, None, 1).rebuilt(op, operands=operands))
+            self.out.append(self.rewriter.rebuilt(op, operands=operands))
 
     def _may_pass(self, op: Op) -> bool:
         """Whether an op may run before the open group."""
@@ -166,22 +169,19 @@ class _Block:
             return False
         return self.made.isdisjoint(self.bases.get(value, value) for value in used_values(op))
 
-    def _renamed(self, item: Any) -> Any:
-        return self.known.renamed.get(item, item)
-
     def _region(self, op: Op) -> None:
         region = region_of(op)
         slotted = frozenset(j for j, result in enumerate(op.results) if self.former.varies(result))
         for j in slotted:
             number_in_lanes(op.results[j], op)
-        operands = {name: map_operand(o, self._renamed) for name, o in op.operands.items() if name != region.init}
+        operands = {name: self.rewriter.operand(o) for name, o in op.operands.items() if name != region.init}
         if region.init:
             inits = enumerate(items(op.operands[region.init]))
-            operands[region.init] = tuple(self._slot(i) if j in slotted else self._renamed(i) for j, i in inits)
+            operands[region.init] = tuple(self._slot(i) if j in slotted else self.rewriter.look_up(i) for j, i in inits)
         blocks = tuple(self._inner(region, block, slotted) for block in op.blocks)
         results = tuple(self._held(r) if j in slotted else r for j, r in enumerate(op.results))
         self.known.slots.update((op.results[j], results[j]) for j in slotted)
-        self.out.append(op.with_(operands=operands, blocks=blocks, results=results))
+        self.out.append(self.rewriter.rebuilt(op, operands=operands, blocks=blocks, results=results))
 
     def _held(self, value: Value) -> Value:
         assert isinstance(value.type, ScalarType)

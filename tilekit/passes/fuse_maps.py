@@ -12,7 +12,7 @@ from typing import Any
 
 from tilekit.ir.core import Block, Function, Op, Value, walk
 from tilekit.ir.regions import region_of
-from tilekit.ir.rewrite import Rewriter
+from tilekit.ir.rewrite import Rewriter, replace_ops
 from tilekit.ir.types import TileType
 from tilekit.passes.eliminate_common import reads_memory
 from tilekit.passes.fold_constants import typed
@@ -28,24 +28,19 @@ def fuse_maps(fn: Function) -> Function:
     """The function with maps that feed one other map as part of that."""
     if not any(map(is_map, walk(fn.body))):
         return fn
-    body = _fused(fn.body, TileLives(fn))
-    return fn if body is fn.body else fn.with_body(body)
+    replaced: dict[Op, tuple[Op, ...]] = {}
+    _fuse(fn.body, TileLives(fn), replaced)
+    return fn.with_body(replace_ops(fn.body, replaced)) if replaced else fn
 
 
-def _fused(block: Block, lives: TileLives) -> Block:
-    found = _Block(lives)
-    changed = False
+def _fuse(block: Block, lives: TileLives, replaced: dict[Op, tuple[Op, ...]]) -> None:
+    """Note what stands for the maps of a block and of the blocks inside it."""
+    found = _Block(lives, replaced)
     for op in block.ops:
-        new = op
         if op.builtin.carries:
-            blocks = tuple(_fused(inner, lives) for inner in op.blocks)
-            if any(a is not b for a, b in zip(blocks, op.blocks, strict=True)):
-                new = op.with_(blocks=blocks)
-        elif is_map(op):
-            new = found.absorb(op)
-        changed = changed or new is not op
-        found.add(new, op)
-    return Block(block.params, tuple(op for op in found.ops if op is not None), block.results) if changed else block
+            for inner in op.blocks:
+                _fuse(inner, lives, replaced)
+        found.add(op)
 
 
 def is_map(op: Op) -> bool:
@@ -57,56 +52,51 @@ def is_map(op: Op) -> bool:
 class _Block:
     """The ops of a block so far."""
 
-    def __init__(self, lives: TileLives) -> None:
+    def __init__(self, lives: TileLives, replaced: dict[Op, tuple[Op, ...]]) -> None:
         self.lives = lives
-        self.ops: list[Op | None] = []
-        self.maps: dict[Value, int] = {}
-        """The places of maps, by their results."""
-        self.makers: dict[int, None] = {}
-        """The places of ops that make tiles, in order."""
+        self.replaced = replaced
+        """What stands for maps."""
+        self.maps: dict[Value, Op] = {}
+        """Those that no other one has taken in, by their results."""
+        self.makers: dict[Op, None] = {}
+        """The ops that make tiles, in order."""
 
-    def add(self, op: Op, original: Op) -> None:
-        """Append an op, in whose place ``original`` stood."""
-        self.lives.at[op] = self.lives.at[original]
-        place = len(self.ops)
-        self.ops.append(op)
+    def add(self, op: Op) -> None:
+        """Go on to an op, and take those maps into it that only feed it."""
         if is_map(op):
-            self.maps[op.results[0]] = place
+            self._absorb(op)
+            self.maps[op.results[0]] = op
         if op.blocks or any(isinstance(result.type, TileType) and not op.builtin.view for result in op.results):
-            self.makers[place] = None
+            self.makers[op] = None
 
-    def absorb(self, op: Op) -> Op:
-        """A map with those that only feed it as a part of it, the nearest ones first."""
-        original = op
+    def _absorb(self, op: Op) -> None:
+        """Make maps a part of the map that alone reads them, the nearest ones first."""
+        made = op
         tried: set[Value] = set()
-        while True:
-            args = [arg for arg in _args(op) if arg in self.maps and arg not in tried]
-            if not args:
-                return op
-            tile = max(args, key=lambda arg: self.maps[arg])
+        while args := [arg for arg in _args(made) if arg in self.maps and arg not in tried]:
+            tile = max(args, key=lambda arg: self.lives.at[self.maps[arg]])
             tried.add(tile)
-            place = self.maps[tile]
-            first = self.ops[place]
-            if first is None or not self._may_fuse(first, original, place):
-                continue
-            fused = _one(first, op)
+            first = self.maps[tile]
+            (feeding,) = self.replaced.get(first, (first,))
+            fused = _one(feeding, made) if self._may_fuse(feeding, first, op) else None
             if fused is None:
                 continue
-            op = fused
-            self.ops[place] = None
+            for arg in _tiles(feeding):
+                self.lives.need(arg, self.lives.at[op])
+            made = fused
+            self.replaced |= {first: (), op: (made,)}
             del self.maps[tile]
-            del self.makers[place]
-            for arg in _tiles(first):
-                self.lives.need(arg, self.lives.at[original])
+            del self.makers[first]
 
-    def _may_fuse(self, first: Op, second: Op, place: int) -> bool:
+    def _may_fuse(self, feeding: Op, first: Op, second: Op) -> bool:
+        """Whether what stands for a map may become a part of another; ``first`` and ``second`` stand in the text."""
         lives = self.lives
         (tile,) = first.results
-        if any(user is not second for user in lives.users.get(tile, ())) or not _is_plain(first) or _is_paired(tile):
+        if any(user is not second for user in lives.users.get(tile, ())) or not _is_plain(feeding) or _is_paired(tile):
             return False
-        if next(reversed(self.makers)) == place:
+        if next(reversed(self.makers)) is first:
             return True
-        ending = [arg for arg in _tiles(first) if lives.last[lives.base(arg)] <= lives.at[first]]
+        ending = [arg for arg in _tiles(feeding) if lives.last[lives.base(arg)] <= lives.at[first]]
         near = all((lives.base(arg) in lives.in_memory) <= (tile in lives.in_memory) for arg in ending)
         return near and sum(map(_bytes, map(lives.base, ending))) <= _bytes(tile)
 

@@ -16,7 +16,7 @@ from functools import cached_property
 
 from tilekit.ir.core import Block, Function, Op, Value
 from tilekit.ir.regions import next_conditions
-from tilekit.ir.rewrite import Rewriter
+from tilekit.ir.rewrite import Rewriter, replace_ops
 from tilekit.ir.types import TileType
 from tilekit.passes.eliminate_common import reads_memory
 from tilekit.passes.loops import is_counted, trips
@@ -52,9 +52,7 @@ class _Hoister:
         moved = self._moved(op, body)
         if not moved:
             return (op,)
-        gone = set(moved)
-        stays = tuple(inner for inner in body.ops if inner not in gone)
-        return (*moved, op.with_(blocks=(Block(body.params, stays, body.results),)))
+        return (*moved, op.with_(blocks=(replace_ops(body, dict.fromkeys(moved, ())),)))
 
     def _moved(self, loop: Op, body: Block) -> list[Op]:
         """The ops of a loop's body that may stand before it, in order."""

@@ -26,8 +26,8 @@ def used_values(op: Op) -> Iterator[Value]:
     yield from captured(op)
 
 
-def in_lane(known: dict[Value, Any], lane: Any, lanes: int) -> Rewriter:
-    """Rebuilds ops so that what depends on the lane becomes what it means in that lane."""
+def in_lane(known: dict[Value, Any], lane: Any, lanes: int, fresh: bool = False) -> Rewriter:
+    """Rebuilds ops, or ``fresh`` copies, so that what depends on the lane becomes what it means in that lane."""
 
     def change(op: Op, rewriter: Rewriter) -> list[Op] | None:
         if not (op.builtin.lane and op.builtin.has("lower")):
@@ -36,7 +36,7 @@ def in_lane(known: dict[Value, Any], lane: Any, lanes: int) -> Rewriter:
         ops, (rewriter.known[op.results[0]],) = lowered(op, operands, lane=lane, lanes=lanes)
         return ops
 
-    return Rewriter(known, change)
+    return Rewriter(known, change, fresh=fresh)
 
 
 @dataclass
@@ -116,12 +116,7 @@ class LaneGroup:
     def _compute(self, op: Op) -> None:
         for value in used_values(op):
             self._provide(value)
-        for new in self.rewriter.op(op):
-            fresh = tuple(Value(result.type, result.hint) for result in new.results)
-            if new.results == op.results:
-                self.swap.update(zip(op.results, fresh, strict=True))
-                new = new.with_(results=fresh)
-            self.body.append(new)
+        self.body += in_lane(self.swap, Scalar(self.lane), self.lanes, fresh=True).op(op)
 
     def _updating(self, op: Op) -> dict[Value, Any]:
         """The swaps for an op that updates tiles: it finds them in what the loop carries."""

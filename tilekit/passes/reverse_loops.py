@@ -9,7 +9,7 @@ from tilekit.builtins.control import for_range, if_else, while_loop
 from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.context import Builder, building
-from tilekit.ir.core import Block, Const, Op, Value
+from tilekit.ir.core import Block, Const, Op, Value, used_values
 from tilekit.ir.gradients import gradient_type
 from tilekit.ir.handles import wrap
 from tilekit.ir.regions import carried, carried_params, carried_yields, counted, next_conditions
@@ -49,7 +49,7 @@ class Advance:
         while True:
             results = (*leading, *(yielded[i] for i in self.positions))
             block = slice_block(body, results, lost)
-            used = Block((), block.ops, block.results).free
+            used = used_values(block)
             found = [i for i, param in enumerate(params) if param in used or i in self.positions]
             if found == self.positions:
                 break
