@@ -52,6 +52,24 @@ def test_an_array_that_is_updated_in_place() -> None:
 
 
 @tk.kernel
+def counted_twice(a: A1, n: int):
+    """The place is counted by two loops that do the same."""
+    first, second = 0, 0
+    for k in range(n):
+        first = first * 2 + k
+    a[first] = a[first] * 5.0
+    for k in range(n):
+        second = second * 2 + k
+    a[second] = a[first] * 2.0
+
+
+def test_a_place_that_loops_compute_alike() -> None:
+    a, seed = normal(6), np.arange(6.0)
+    launch_adjoint(counted_twice, 1, [a, 3], {"a": seed}, device="cpu")
+    np.testing.assert_array_equal(seed, [0.0, 1.0, 2.0, 3.0, 40.0, 5.0])
+
+
+@tk.kernel
 def elements(a: A1, b: A1):
     i = tk.tid()
     a[i] = a[i] * 2.0 + b[i]

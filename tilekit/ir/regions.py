@@ -157,6 +157,11 @@ def captured(op: Op) -> tuple[Value, ...]:
     return tuple(dict.fromkeys(value for block in op.blocks for value in block.free))
 
 
+def inputs_of(op: Op) -> tuple[Value, ...]:
+    """The values from outside that an op or its blocks read."""
+    return tuple(dict.fromkeys((*op.inputs(), *captured(op))))
+
+
 def runs_once(op: Op) -> bool:
     """Whether a pass will put what the op's first block does in its place."""
     return op.builtin.region is not None and op.builtin.region.runs == "once"

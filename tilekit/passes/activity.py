@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, walk
 from tilekit.ir.gradients import has_gradient
-from tilekit.ir.regions import arguments, captured, carried, carried_params, carried_yields, repeats, runs_once
+from tilekit.ir.regions import arguments, carried, carried_params, carried_yields, inputs_of, repeats, runs_once
 from tilekit.ir.types import ArrayType
 
 
@@ -104,7 +104,7 @@ def reached_values(block: Block, seeds: Iterable[object], varied: set[Value]) ->
             if op.builtin.carries:
                 reached |= _reached_region(op, reached, varied)
             else:
-                reached.update(value for value in (*op.inputs(), *captured(op)) if value in varied)
+                reached.update(value for value in inputs_of(op) if value in varied)
     return reached
 
 

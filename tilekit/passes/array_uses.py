@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from tilekit.errors import KernelNotImplementedError
-from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, walk
+from tilekit.ir.affine import definitions
+from tilekit.ir.core import Block, Function, Op, Value, leaves, walk
 from tilekit.ir.operands import Kind
 from tilekit.ir.regions import repeats
 from tilekit.ir.types import ArrayType, TileType
 from tilekit.passes.activity import written_arrays
+from tilekit.passes.eliminate_common import reads_memory
+from tilekit.passes.fingerprints import Fingerprints
 
 
 def origins(fn: Function) -> dict[Value, Value]:
@@ -38,7 +41,7 @@ def refuse_mixed_arrays(fn: Function) -> None:
         KernelNotImplementedError: with the lines of both.
     """
     origin = origins(fn)
-    makers = {result: op for op in walk(fn.body) for result in op.results}
+    prints = Fingerprints(definitions(fn.body), {}, lambda op: op.has_effect or reads_memory(op))
     read: dict[Value, list[tuple[Op, Value]]] = {}
     written: dict[Value, list[tuple[Op, Value]]] = {}
     for op in walk(fn.body):
@@ -51,7 +54,7 @@ def refuse_mixed_arrays(fn: Function) -> None:
     for array in read.keys() & written.keys():
         for reader, part in read[array]:
             for writer, other in written[array]:
-                if writer.builtin.atomics or not _same_place(reader, part, writer, other, makers):
+                if writer.builtin.atomics or not _same_place(reader, part, writer, other, prints):
                     raise _mixed(fn.name, names[array], reader, writer)
 
 
@@ -99,15 +102,10 @@ def _mixed(kernel: str, name: str, reader: Op, writer: Op) -> KernelNotImplement
     )
 
 
-def _same_place(one: Op, part: Value, two: Op, other: Value, makers: dict[Value, Op]) -> bool:
+def _same_place(one: Op, part: Value, two: Op, other: Value, prints: Fingerprints) -> bool:
     """Whether two ops use the same elements of an array, whatever the indices are."""
-    if part is not other:
-        a, b = makers.get(part), makers.get(other)
-        if a is None or b is None or not _same(part, other, makers):
-            return False
-    if _extent(one) != _extent(two):
-        return False
-    return _same(_indices(one), _indices(two), makers)
+    same = prints.of(part) == prints.of(other) and prints.of(_indices(one)) == prints.of(_indices(two))
+    return same and _extent(one) == _extent(two)
 
 
 def _extent(op: Op) -> tuple[int, ...]:
@@ -116,21 +114,3 @@ def _extent(op: Op) -> tuple[int, ...]:
 
 def _indices(op: Op) -> tuple[Any, ...]:
     return tuple(operand for name, operand in op.operands.items() if op.builtin.kinds[name] is Kind.INDEX)
-
-
-def _same(a: Any, b: Any, makers: dict[Value, Op]) -> bool:
-    """Whether two operands are the same number or array."""
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(_same(x, y, makers) for x, y in zip(a, b, strict=True))
-    if isinstance(a, Const) and isinstance(b, Const):
-        return a.value == b.value
-    if a is b:
-        return True
-    if not (isinstance(a, Value) and isinstance(b, Value) and a in makers and b in makers):
-        return False
-    one, two = makers[a], makers[b]
-    repeats = one.has_effect or one.builtin.reads or one.blocks
-    if one.builtin is not two.builtin or repeats or dict(one.attrs) != dict(two.attrs):
-        return False
-    operands = tuple(one.operands.values()), tuple(two.operands.values())
-    return one.results.index(a) == two.results.index(b) and _same(*operands, makers)

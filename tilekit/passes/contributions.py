@@ -11,7 +11,7 @@ from tilekit.errors import Location
 from tilekit.ir.affine import Affine, affine_of, definitions
 from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, used_values, walk
 from tilekit.ir.program import Summed
-from tilekit.ir.regions import captured, carried_params, repeats
+from tilekit.ir.regions import carried_params, inputs_of, repeats
 from tilekit.ir.rewrite import Rewriter
 from tilekit.ir.sizes import Size
 from tilekit.ir.types import ScalarType, TileType, int32
@@ -151,11 +151,6 @@ class Source:
             assert isinstance(whole, Value)
             array = whole
         return array, parts
-
-
-def inputs_of(op: Op) -> tuple[Value, ...]:
-    """The values that an op and its blocks read."""
-    return tuple(dict.fromkeys((*op.inputs(), *captured(op))))
 
 
 def is_heavy(op: Op) -> bool:

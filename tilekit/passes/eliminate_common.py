@@ -11,13 +11,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
-from tilekit.ir.core import Block, Const, Function, Op, Value, walk
+from tilekit.ir.core import Function, Op, Value, walk
 from tilekit.ir.regions import next_conditions, repeats
 from tilekit.ir.rewrite import Rewriter
+from tilekit.ir.structure import op_key
 from tilekit.ir.types import TileType
 from tilekit.passes.tile_lives import TileLives
 
@@ -52,9 +53,7 @@ class _Common:
         if op.has_effect or not op.results or op.builtin.exact_block or op.builtin.uninitialized:
             return None
         new = self._inside(op, rewriter) if op.blocks else rewriter.rebuilt(op)
-        key = _key(new)
-        if key is None:
-            return (new,)
+        key = op_key(new, lambda value: value)
         reads = self.time if reads_memory(op) else 0
         time, results = self.found.get(key, (None, ()))
         if time == reads and self._may_stand(results, op):
@@ -111,51 +110,3 @@ class _Common:
 def reads_memory(op: Op) -> bool:
     """Whether an op, or one inside it, reads an array."""
     return bool(op.builtin.reads) or any(bool(inner.builtin.reads) for block in op.blocks for inner in walk(block))
-
-
-def _key(op: Op) -> Any:
-    """What an op computes; None where that cannot be compared."""
-    try:
-        found = _described(op, {})
-        hash(found)
-    except TypeError:  # an attribute without a hash
-        return None
-    return found
-
-
-def _described(op: Op, inside: Mapping[Value, int]) -> Any:
-    """An op without its place and the names of its results; ``inside`` numbers the values of blocks around it."""
-    operands = [_operand(operand, inside) for operand in op.operands.values()]
-    attrs = [_attribute(value) for value in op.attrs.values()]
-    blocks = [_block(block, inside) for block in op.blocks]
-    return op.builtin, *operands, *attrs, *blocks, *[result.type for result in op.results]
-
-
-def _block(block: Block, outer: Mapping[Value, int]) -> Any:
-    inside = dict(outer)
-
-    def define(values: Iterable[Value]) -> None:
-        for value in values:
-            inside[value] = len(inside)
-
-    define(block.params)
-    ops = []
-    for op in block.ops:
-        ops.append(_described(op, inside))
-        define(op.results)
-    return tuple(param.type for param in block.params), tuple(ops), _operand(block.results, inside)
-
-
-def _operand(operand: Any, inside: Mapping[Value, int]) -> Any:
-    if isinstance(operand, Value):
-        return ("inside", inside[operand]) if operand in inside else operand
-    if isinstance(operand, Const):  # 0.0 is not -0.0, and no NaN is equal to itself
-        return operand.type, repr(operand.value)
-    return operand if operand is None else tuple([_operand(item, inside) for item in operand])
-
-
-def _attribute(value: Any) -> Any:
-    """An attribute such that 1, 1.0 and True differ."""
-    if isinstance(value, tuple):
-        return tuple(map(_attribute, value))
-    return type(value), repr(value) if isinstance(value, float) else value

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilekit.ir.core import Block, Function, Op, Value, leaves, map_operand
-from tilekit.ir.regions import Region, items, region_of
+from tilekit.ir.regions import Region, inputs_of, items, region_of
 from tilekit.ir.types import ScalarType, TileType
 from tilekit.passes.lane_group import (
     Known,
@@ -18,7 +18,6 @@ from tilekit.passes.lane_group import (
     computed_again,
     in_lane,
     number_in_lanes,
-    used_values,
 )
 from tilekit.passes.lowering import lowered
 from tilekit.passes.uniformity import Uniformity, is_cooperative, is_update, writes_tile
@@ -57,11 +56,11 @@ class _Former:
             return False
         if op.has_effect or op in self.uniformity.divergent or is_update(op):
             return True
-        return any(self.varies(value) for value in (*op.results, *used_values(op)))
+        return any(self.varies(value) for value in (*op.results, *inputs_of(op)))
 
 
 def _touches_tiles(op: Op) -> bool:
-    return any(isinstance(value.type, TileType) for value in (*used_values(op), *op.results))
+    return any(isinstance(value.type, TileType) for value in (*inputs_of(op), *op.results))
 
 
 def _runs_once(op: Op, known: Known) -> bool:
@@ -87,7 +86,7 @@ class _Block:
         self.bases: dict[Value, Value] = {}
         self.uses: dict[Value, set[int]] = {}
         for index, op in enumerate(block.ops):
-            for value in used_values(op):
+            for value in inputs_of(op):
                 self.uses.setdefault(value, set()).add(index)
             if op.builtin.view:
                 first = next(op.inputs())
@@ -111,7 +110,7 @@ class _Block:
     # Groups.
 
     def _add(self, index: int, op: Op) -> None:
-        tiles = {self.bases.get(v, v) for v in used_values(op) if isinstance(v.type, TileType)}
+        tiles = {self.bases.get(v, v) for v in inputs_of(op) if isinstance(v.type, TileType)}
         if not tiles.isdisjoint(self.made) or (writes_tile(op) and not tiles.isdisjoint(self.read)):
             self._close()
         if computed_again(op, self.known, lambda value: not self.former.varies(value)):
@@ -129,7 +128,7 @@ class _Block:
 
         def escapes(value: Value) -> bool:
             return not self.uses.get(value, places) <= places or any(
-                value in used_values(op) for op in self.known.again.values()
+                value in inputs_of(op) for op in self.known.again.values()
             )
 
         self.out += self.former.group(self.known).build(ops, escapes, self.former.varies)
@@ -167,7 +166,7 @@ class _Block:
             return False
         if op.builtin.reads and any(inner.has_effect for inner in self.group.values()):
             return False
-        return self.made.isdisjoint(self.bases.get(value, value) for value in used_values(op))
+        return self.made.isdisjoint(self.bases.get(value, value) for value in inputs_of(op))
 
     def _region(self, op: Op) -> None:
         region = region_of(op)

@@ -11,6 +11,7 @@ from tilekit.builtins.memory import tile_load
 from tilekit.ir.affine import affine_of
 from tilekit.ir.core import Function, Op, Value, leaves, walk
 from tilekit.ir.handles import Array
+from tilekit.ir.regions import inputs_of
 from tilekit.ir.sizes import Product, Size, simplified
 from tilekit.ir.types import TileType
 from tilekit.passes.contributions import (
@@ -20,7 +21,6 @@ from tilekit.passes.contributions import (
     Scattered,
     Source,
     entries,
-    inputs_of,
     is_heavy,
 )
 from tilekit.passes.gather_nest import is_product, number_of, split, unrounded

@@ -12,10 +12,11 @@ from tilekit.builtins.views import view_of
 from tilekit.ir.context import Builder, using
 from tilekit.ir.core import Block, Const, Op, Value, leaves, make_op, map_operand
 from tilekit.ir.handles import OPERATORS, wrap
+from tilekit.ir.regions import inputs_of
 from tilekit.ir.sizes import Size
 from tilekit.ir.types import DType, ScalarType, TileType, float32, float64, int32
 from tilekit.ir.views import ViewMap
-from tilekit.passes.contributions import Contribution, Counter, Grid, Index, Source, inputs_of
+from tilekit.passes.contributions import Contribution, Counter, Grid, Index, Source
 from tilekit.passes.find_gemm_loops import swaps
 from tilekit.passes.recompute import repeat
 from tilekit.passes.scope import datum_of

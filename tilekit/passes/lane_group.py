@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,19 +11,13 @@ from tilekit.builtins.lanes import lane_get, lane_loop, lane_set, lane_slots
 from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.core import Block, Const, Op, Value, make_op
 from tilekit.ir.handles import Scalar
-from tilekit.ir.regions import captured
+from tilekit.ir.regions import inputs_of
 from tilekit.ir.rewrite import Rewriter
 from tilekit.ir.types import ArrayType, ScalarType, TileType, int32
 from tilekit.passes.lowering import lowered
 from tilekit.passes.uniformity import updated_base, updated_operand, writes_tile
 
 INDEX = ScalarType(int32)
-
-
-def used_values(op: Op) -> Iterator[Value]:
-    """The values from outside that an op, or one inside it, reads."""
-    yield from op.inputs()
-    yield from captured(op)
 
 
 def in_lane(known: dict[Value, Any], lane: Any, lanes: int, fresh: bool = False) -> Rewriter:
@@ -75,7 +69,7 @@ class LaneGroup:
         """The loop for a group of ops; their results become known."""
         made = {result for op in ops for result in op.results}
         for op in ops:
-            for value in used_values(op):
+            for value in inputs_of(op):
                 if value not in made:
                     self._provide(value)
         for op in ops:
@@ -114,7 +108,7 @@ class LaneGroup:
             self.swap[value] = self.known.renamed[value]
 
     def _compute(self, op: Op) -> None:
-        for value in used_values(op):
+        for value in inputs_of(op):
             self._provide(value)
         self.body += in_lane(self.swap, Scalar(self.lane), self.lanes, fresh=True).op(op)
 

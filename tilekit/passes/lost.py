@@ -8,7 +8,7 @@ from typing import Any
 
 from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.core import Block, Function, Op, Value, leaves, walk
-from tilekit.ir.regions import again, captured, carried, decides, repeats, runs_once
+from tilekit.ir.regions import again, carried, decides, inputs_of, repeats, runs_once
 from tilekit.passes.activity import written_arrays
 from tilekit.passes.array_uses import origins
 
@@ -110,7 +110,7 @@ def _spread(block: Block, found: dict[Value, Lost]) -> None:
             pairs = zip(op.results, op.blocks[-1].results, strict=True)
             found.update((r, found[y]) for r, y in pairs if isinstance(y, Value) and y in found and r not in found)
             continue
-        why = _first((*op.inputs(), *captured(op)), found)
+        why = _first(inputs_of(op), found)
         if why is not None:
             found.update((result, why) for result in op.results if result not in found)
 

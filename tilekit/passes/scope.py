@@ -10,7 +10,7 @@ from tilekit.ir.context import Builder, using
 from tilekit.ir.core import Block, Const, Op, Value
 from tilekit.ir.gradients import gradient_type
 from tilekit.ir.handles import OPERATORS, Scalar, Tile, wrap
-from tilekit.ir.regions import captured
+from tilekit.ir.regions import inputs_of
 from tilekit.ir.types import ScalarType, TileType, Type
 from tilekit.passes.lane_gradients import LaneGradients
 from tilekit.passes.lost import Lost
@@ -152,7 +152,7 @@ class Scope:
         asked[value] = None
         found = slice_of(op, {**self.forward.expected.get(op, {}), **asked}, self.forward.lost)
         bases = home._updated_apart(op)
-        for each in (*bases, *found.inputs(), *captured(found)):
+        for each in (*bases, *inputs_of(found)):
             if home._found(each) is None:
                 yield home._computing(each)
         apart = {base: home._copied(base) for base in bases}
