@@ -9,7 +9,9 @@ import pytest
 
 import tilekit as tk
 from tilekit.errors import KernelNotImplementedError
-from tilekit.runtime.adjoint import launch_adjoint
+from tilekit.ir.context import LaunchForm
+from tilekit.ir.types import ArrayType, float64
+from tilekit.runtime.adjoint import adjoint_of, launch_adjoint
 from tilekit.runtime.reference import run_reference
 
 STEP = 1e-6
@@ -210,3 +212,11 @@ def until_large(a: A1, out: A1):
 )
 def test_tiles_and_numbers_of_lanes_together(kernel: tk.Kernel, dim: Any, arguments: Any, tiled: bool) -> None:
     check(kernel, dim, arguments, tiled=tiled)
+
+
+def test_an_adjoint_has_lanes_although_nothing_in_it_shows_them() -> None:
+    form = LaunchForm(True, 1, 64)
+    fn = dot.trace(dict.fromkeys(("a", "b", "out"), ArrayType(float64, 1)), form)
+    (launch, *_) = adjoint_of(fn, form=form)[0].launches
+    assert str(launch.function).partition("\n")[0].endswith(") with lanes {")
+    assert launch.function.options == fn.options

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -146,6 +146,8 @@ class Function:
     body: Block
     location: Location | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    has_lanes: bool = False
+    """Whether its blocks have lanes whatever it does: it was made from one whose blocks have some."""
 
     def __str__(self) -> str:
         from tilekit.ir.printer import print_function
@@ -153,7 +155,7 @@ class Function:
         return print_function(self)
 
     def with_body(self, body: Block) -> Function:
-        return Function(self.name, self.params, body, self.location, self.options)
+        return replace(self, body=body)
 
 
 def used_values(block: Block) -> set[Value]:

@@ -67,7 +67,7 @@ def print_function(fn: Function) -> str:
     for name, value in fn.params.items():
         printer.names[value] = f"%{name}"
     params = ", ".join(f"%{name}: {value.type}" for name, value in fn.params.items())
-    printer.lines.append(f"func {fn.name}({params}) {{")
+    printer.lines.append(f"func {fn.name}({params}) {'with lanes ' if fn.has_lanes else ''}{{")
     with room_for(nesting(fn.body)):
         printer.block(fn.body, 1)
     printer.lines.append("}")

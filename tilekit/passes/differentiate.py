@@ -81,7 +81,7 @@ def _reversed(fn: Function, form: LaunchForm, forward: Forward, arrays: Mapping[
     params = {**{name: known[value] for name, value in fn.params.items()}, **{v.hint: v for v in arrays.values()}}
     kept = {scratch.value.hint: scratch for scratch in reversal.scratch}
     given = {**params, **{name: scratch.value for name, scratch in kept.items()}}
-    made = Function(f"{fn.name}_adjoint", given, builder.block(()), fn.location, fn.options)
+    made = replace(fn, name=f"{fn.name}_adjoint", params=given, body=builder.block(()))
     adjoint = eliminate_dead_code(canonicalize(inline(made)))
     if forward.lanes.count is not None:
         check_gradient_lanes(adjoint, form)

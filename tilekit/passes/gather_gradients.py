@@ -169,4 +169,4 @@ def _goes_first(rest: Function, gathering: Iterable[Launch]) -> bool:
 def _joined(first: Function, then: Function) -> Function:
     """One function of two over the same grid."""
     body = Block((), (*first.body.ops, *then.body.ops))
-    return Function(first.name, {**first.params, **then.params}, body, first.location, first.options)
+    return replace(first, params={**first.params, **then.params}, body=body)

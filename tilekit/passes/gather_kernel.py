@@ -76,7 +76,7 @@ class Kernel:
         """The function, with the parameters that it uses."""
         body = self.builder.block(())
         used = {key: value for key, value in self.params.items() if value in body.free}
-        return eliminate_dead_code(Function(self.name, used, body, self.fn.location, self.fn.options))
+        return eliminate_dead_code(replace(self.fn, name=self.name, params=used, body=body))
 
 
 def gather(

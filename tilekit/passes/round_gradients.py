@@ -69,7 +69,7 @@ def _renamed(launch: Launch, old: str, new: str | None, value: Value) -> Launch:
         return launch
     names = {name: new if name == old else name for name in fn.params}
     params = {other: fn.params[name] for name, other in names.items() if other is not None}
-    return replace(launch, function=Function(fn.name, params, fn.body, fn.location, fn.options))
+    return replace(launch, function=replace(fn, params=params))
 
 
 def _adding(name: str, fresh: str, own: Value, sums: str, wide: Value) -> Launch:

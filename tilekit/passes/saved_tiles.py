@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilekit.builtins.grid import coordinate
@@ -86,7 +86,7 @@ def with_saves(fn: Function, saved: Mapping[Value, SavedTile]) -> Function:
                     saved[result].save(result)
         ops += [made.with_(location=op.location) for made in builder.ops]
     params = {**fn.params, **{tile.array.hint: tile.array for tile in saved.values()}}
-    return Function(fn.name, params, Block((), tuple(ops), fn.body.results), fn.location, fn.options)
+    return replace(fn, params=params, body=Block((), tuple(ops), fn.body.results))
 
 
 def without_saves(fn: Function, names: Collection[str], ndim: int) -> tuple[Function, dict[Value, SavedTile]]:

@@ -14,9 +14,6 @@ from tilekit.ir.types import TileType
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.liveness import Liveness
 
-WITH_LANES = "with_lanes"
-"""The option of a function whose blocks have lanes whatever it does: it was made from one whose blocks have some."""
-
 
 def is_cooperative(op: Op) -> bool:
     """Whether all lanes of the block take part in an op, or in one inside it."""
@@ -25,21 +22,21 @@ def is_cooperative(op: Op) -> bool:
 
 def observes_lanes(fn: Function, tiled: bool) -> bool:
     """Whether the number of lanes of a block is part of what a function means."""
-    if fn.options.get(WITH_LANES) or any(op.builtin.observes_lanes for op in walk(fn.body)):
+    if fn.has_lanes or any(op.builtin.observes_lanes for op in walk(fn.body)):
         return True
     return not tiled and any(op.builtin.cooperative for op in walk(fn.body))
 
 
 def runs_lanes(fn: Function, tiled: bool) -> bool:
     """Whether a block of the function has lanes of its own; else it runs once for each block or point."""
-    if tiled or fn.options.get(WITH_LANES):
+    if tiled or fn.has_lanes:
         return observes_lanes(fn, tiled)
     return any(op.builtin.cooperative or (op.builtin.lane and op.builtin.observes_lanes) for op in walk(fn.body))
 
 
 def keep_lanes(fn: Function, tiled: bool) -> Function:
     """The function, which has the lanes that it has now whatever ops it loses."""
-    return replace(fn, options={**fn.options, WITH_LANES: True}) if runs_lanes(fn, tiled) else fn
+    return replace(fn, has_lanes=True) if runs_lanes(fn, tiled) else fn
 
 
 def is_update(op: Op) -> bool:

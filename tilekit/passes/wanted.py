@@ -56,7 +56,7 @@ def without_stores(fn: Function, names: Collection[str]) -> Function:
     """A kernel without its stores to arrays that are only written, and of whose gradients none comes in; so what only
     they need is not differentiated, and a gradient that is no number there does no harm."""
     found = replaced_parameters(fn).intersection(names)
-    return Function(fn.name, fn.params, _without(fn, found).body, fn.location, fn.options) if found else fn
+    return fn.with_body(_without(fn, found).body) if found else fn
 
 
 def _without(fn: Function, names: Collection[str]) -> Function:
@@ -72,4 +72,4 @@ def _without(fn: Function, names: Collection[str]) -> Function:
 
     body = Rewriter(change=without).block(fn.body)
     params = {name: value for name, value in fn.params.items() if name not in names}
-    return eliminate_dead_code(Function(fn.name, params, body, fn.location, fn.options))
+    return eliminate_dead_code(replace(fn, params=params, body=body))

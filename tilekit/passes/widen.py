@@ -26,7 +26,7 @@ def widen(fn: Function) -> Function | None:
         return None
     widener = _Widener()
     params = dict(zip(fn.params, widener.define(tuple(fn.params.values())), strict=True))
-    wide = Function(fn.name, params, widener.block(fn.body), fn.location, fn.options)
+    wide = replace(fn, params=params, body=widener.block(fn.body))
     try:
         verify(wide)
     except VerificationError:

@@ -365,7 +365,7 @@ def _merged(
 def substituted(fn: Function, merged: Mapping[str, str]) -> Function:
     """The kernel with parameters in place of others, wherever those are used."""
     body = substitute(fn.body, {fn.params[name]: fn.params[other] for name, other in merged.items()})
-    return Function(fn.name, fn.params, body, fn.location, fn.options) if merged else fn
+    return fn.with_body(body) if merged else fn
 
 
 def _check_shared(kernel: Kernel, form: AdjointForm, arrays: Mapping[str, ArrayView]) -> None:
