@@ -169,3 +169,19 @@ def test_what_the_next_iteration_overwrites_is_gone() -> None:
     assert message(written_in_each_iteration, a=normal(4), b=normal(6), c=normal(4)) == (
         "the gradient needs what array 'a' held when line +6 read it, but line +5 writes it; write to another array"
     )
+
+
+def test_stores_to_one_of_two_rows_are_left_out_with_the_array() -> None:
+    @tk.kernel
+    def rows(a: A1, b: A1, out: tk.array2d[tk.float64]):
+        i = tk.tid()
+        if a[0] > 0.0:
+            row = out[0]
+            b[i] = a[i] * 2.0
+        else:
+            row = out[1]
+        row[i] = a[i]
+
+    found = {"a": np.zeros(3), "b": np.arange(1.0, 4.0)}
+    launch_adjoint(rows, 3, [np.ones(3), np.zeros(3), np.zeros((2, 3))], found, device="cpu", tiled=False)
+    np.testing.assert_array_equal(found["a"], [2.0, 4.0, 6.0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tilekit.ir.array_parts import whole_of
 from tilekit.ir.core import Function, Op, Value
 from tilekit.ir.types import ArrayType
 
@@ -68,11 +69,8 @@ class Target:
 
     def class_of(self, array: Value, fn: Function, defined: Mapping[Value, Op]) -> ArrayClass:
         """What may be assumed of an array of a function: a parameter, or a part of one such as ``a[i]``."""
-        assert isinstance(array.type, ArrayType)
-        source, ndim = defined.get(array), array.type.ndim
-        if source is not None and source.builtin.part_of:
-            whole = source.operands[source.builtin.part_of]
-            assert isinstance(whole, Value)
-            return self.class_of(whole, fn, defined).part(ndim)
-        name = next((name for name, param in fn.params.items() if param is array), "")
-        return self.arrays.get(name) or ArrayClass(-1, False, (False,) * ndim, True)
+        whole, parts = whole_of(array, defined)
+        assert isinstance(array.type, ArrayType) and isinstance(whole.type, ArrayType)
+        name = next((name for name, param in fn.params.items() if param is whole), "")
+        found = self.arrays.get(name) or ArrayClass(-1, False, (False,) * whole.type.ndim, True)
+        return found.part(array.type.ndim) if parts else found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from tilekit.ir.array_parts import ArrayRoots
 from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, walk
 from tilekit.ir.gradients import has_gradient
 from tilekit.ir.regions import arguments, carried, carried_params, carried_yields, inputs_of, repeats, runs_once
@@ -27,21 +28,8 @@ def read_parameters(fn: Function) -> frozenset[str]:
 
 
 def _parameters(fn: Function, used: Callable[[Op], Iterable[Value]]) -> frozenset[str]:
-    sources: dict[Value, list[Value | Const]] = {}
-    waiting: list[Value | Const] = []
-    for op in walk(fn.body):
-        given = (*op.inputs(), *(result for block in op.blocks for result in block.results))
-        bound: list[Value | Const] = [value for value in given if isinstance(value.type, ArrayType)]
-        for value in (*op.results, *(param for block in op.blocks for param in block.params)):
-            if isinstance(value.type, ArrayType):
-                sources[value] = bound
-        waiting += used(op)
-    found: set[Value] = set()
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, Value) and item not in found:
-            found.add(item)
-            waiting += sources.get(item, ())
+    roots = ArrayRoots(fn.body)
+    found = {root for op in walk(fn.body) for array in used(op) for root in roots.of(array)}
     return frozenset(name for name, value in fn.params.items() if value in found)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.affine import definitions
+from tilekit.ir.array_parts import ArrayRoots
 from tilekit.ir.core import Block, Function, Op, Value, leaves, walk
 from tilekit.ir.operands import Kind
 from tilekit.ir.regions import repeats
@@ -21,15 +22,13 @@ def origins(fn: Function) -> dict[Value, Value]:
     Raises:
         KernelNotImplementedError: that is only known at run time.
     """
-    origin = {value: value for value in fn.params.values()}
     for op in walk(fn.body):
         if op.builtin.carries and any(isinstance(result.type, ArrayType) for result in op.results):
             text = f"cannot differentiate {fn.name!r}: which array is used is only known at run time"
             raise KernelNotImplementedError(text, op.location)
-        for value in op.inputs():
-            if value in origin:
-                origin.update({r: origin[value] for r in op.results if isinstance(r.type, ArrayType)})
-    return origin
+    roots = ArrayRoots(fn.body)
+    made = (result for op in walk(fn.body) for result in op.results if isinstance(result.type, ArrayType))
+    return {array: root for array in (*fn.params.values(), *made) for root in roots.of(array)}
 
 
 def refuse_mixed_arrays(fn: Function) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from tilekit.builtins.grid import coordinate
 from tilekit.errors import Location
 from tilekit.ir.affine import Affine, affine_of, definitions
+from tilekit.ir.array_parts import whole_of
 from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, used_values, walk
 from tilekit.ir.program import Summed
 from tilekit.ir.regions import carried_params, inputs_of, repeats
@@ -144,13 +145,7 @@ class Source:
 
     def root(self, array: Value) -> tuple[Value, tuple[Op, ...]]:
         """The parameter that an array is, or is a part of, and the ops that take the parts, outermost first."""
-        parts: tuple[Op, ...] = ()
-        while (op := self.defined.get(array)) is not None and op.builtin.part_of:
-            parts = (op, *parts)
-            whole = op.operands[op.builtin.part_of]
-            assert isinstance(whole, Value)
-            array = whole
-        return array, parts
+        return whole_of(array, self.defined)
 
 
 def is_heavy(op: Op) -> bool:

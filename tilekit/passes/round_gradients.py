@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from tilekit.builtins.grid import coordinate
 from tilekit.builtins.memory import tile_load, tile_store
+from tilekit.ir.array_parts import ArrayRoots
 from tilekit.ir.context import building
 from tilekit.ir.core import Function, Value, leaves, walk
 from tilekit.ir.handles import OPERATORS, Array
 from tilekit.ir.program import Launch, Program, Scratch
 from tilekit.ir.sizes import CeilDiv, Extent, Size
 from tilekit.ir.types import ArrayType
-from tilekit.passes.wanted import derived_arrays
 
 ROWS, COLUMNS = 8, 256
 """Of the tiles that are added."""
@@ -35,10 +35,10 @@ def _is_taken(program: Program, fresh: str) -> bool:
     """Whether a launch reads or overwrites a gradient."""
     for launch in program.launches:
         fn = launch.function
-        same = derived_arrays(fn.body, [fn.params[fresh]]) if fresh in fn.params else set()
+        roots = ArrayRoots(fn.body)
         for op in walk(fn.body):
-            names = (*op.builtin.reads, *op.builtin.writes)
-            if any(array in same for name in names for array in leaves(op.operands[name])):
+            arrays = (array for name in (*op.builtin.reads, *op.builtin.writes) for array in leaves(op.operands[name]))
+            if any(fn.params.get(fresh) in roots.of(array) for array in arrays):
                 return True
     return False
 

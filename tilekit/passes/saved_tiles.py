@@ -8,6 +8,7 @@ from typing import Any
 
 from tilekit.builtins.grid import coordinate
 from tilekit.builtins.memory import tile_load, tile_store
+from tilekit.ir.array_parts import ArrayRoots
 from tilekit.ir.builtin import REGISTRY
 from tilekit.ir.context import Builder, building, using
 from tilekit.ir.core import Block, Function, Op, Value
@@ -17,7 +18,6 @@ from tilekit.ir.sizes import Dim, Product, Size, simplified
 from tilekit.ir.types import ArrayType, TileType
 from tilekit.passes.activity import written_arrays
 from tilekit.passes.contributions import without
-from tilekit.passes.wanted import derived_arrays
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,10 @@ def without_saves(fn: Function, names: Collection[str], ndim: int) -> tuple[Func
     """The function without what keeps values in parameters of these names, and where each of these is kept."""
     found: dict[Value, SavedTile] = {}
     saves: set[Op] = set()
+    roots = ArrayRoots(fn.body)
     for name in names:
-        parts = derived_arrays(fn.body, [fn.params[name]])
         for op in fn.body.ops:
-            if not parts.isdisjoint(written_arrays(op)):
+            if any(fn.params[name] in roots.of(array) for array in written_arrays(op)):
                 (value,) = (value for value in op.inputs() if isinstance(value.type, TileType))
                 assert isinstance(value.type, TileType)
                 found[value] = SavedTile(fn.params[name], value.type, ndim)

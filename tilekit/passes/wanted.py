@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import replace
 
+from tilekit.ir.array_parts import ArrayRoots
 from tilekit.ir.context import building
-from tilekit.ir.core import Block, Function, Op, Value, leaves, walk
+from tilekit.ir.core import Function, Op, Value, leaves, walk
 from tilekit.ir.program import Program
 from tilekit.ir.rewrite import Rewriter
 from tilekit.ir.types import ArrayType
@@ -27,24 +28,17 @@ def without_gradients(program: Program, names: Collection[str]) -> Program:
 
 def replaced_parameters(fn: Function) -> frozenset[str]:
     """The names of the arrays that a function stores to, and whose contents it neither reads nor updates."""
-    found = set()
-    for name, value in fn.params.items():
-        if isinstance(value.type, ArrayType):
-            parts = derived_arrays(fn.body, [value])
-            touched = [op for op in walk(fn.body) if not parts.isdisjoint((*written_arrays(op), *_read_arrays(op)))]
-            if touched and all(op.builtin.writes and not op.builtin.atomics for op in touched):
-                found.add(name)
-    return frozenset(found) - read_parameters(fn)
-
-
-def derived_arrays(body: Block, arrays: Iterable[Value]) -> set[Value]:
-    """The arrays and the parts of them that a body makes."""
-    found = set(arrays)
-    for op in walk(body):
-        if any(value in found for value in op.inputs()):
-            made = (*op.results, *(param for block in op.blocks for param in block.params))
-            found.update(value for value in made if isinstance(value.type, ArrayType))
-    return found
+    roots = ArrayRoots(fn.body)
+    touched: dict[Value, list[Op]] = {}
+    unsure: set[Value] = set()
+    for op in walk(fn.body):
+        for array in dict.fromkeys((*written_arrays(op), *_read_arrays(op))):
+            of = roots.of(array)
+            unsure |= of if len(of) > 1 else set()
+            for root in of:
+                touched.setdefault(root, []).append(op)
+    found = {array for array, ops in touched.items() if all(op.builtin.writes and not op.builtin.atomics for op in ops)}
+    return frozenset(name for name, value in fn.params.items() if value in found - unsure) - read_parameters(fn)
 
 
 def _read_arrays(op: Op) -> tuple[Value, ...]:
@@ -60,14 +54,17 @@ def without_stores(fn: Function, names: Collection[str]) -> Function:
 
 
 def _without(fn: Function, names: Collection[str]) -> Function:
-    gone = derived_arrays(fn.body, [value for name, value in fn.params.items() if name in names])
+    roots, dropped = ArrayRoots(fn.body), {value for name, value in fn.params.items() if name in names}
+
+    def is_gone(value: Value) -> bool:
+        return isinstance(value.type, ArrayType) and not roots.of(value).isdisjoint(dropped)
 
     def without(op: Op, rewriter: Rewriter) -> list[Op] | None:
-        own = (*written_arrays(op), *_read_arrays(op), *op.results)
-        if gone.isdisjoint(own):
+        own = (*written_arrays(op), *_read_arrays(op), *(() if op.blocks else op.results))
+        if not any(map(is_gone, own)):
             return None
         with building() as builder:
-            rewriter.known.update({result: zero_of(result.type) for result in op.results if result not in gone})
+            rewriter.known.update({result: zero_of(result.type) for result in op.results if not is_gone(result)})
         return [made.with_(location=op.location) for made in builder.ops]
 
     body = Rewriter(change=without).block(fn.body)
