@@ -120,7 +120,7 @@ def test_a_number_of_several_lanes_in_one_element_has_no_gradient() -> None:
     with pytest.raises(KernelNotImplementedError) as caught:
         launch_adjoint(chooses, 1, given, gradients, block_dim=LANES, device="cpu")
     assert caught.value.message == (
-        "cannot differentiate through element_write: no gradient for its operand 'value': several lanes may write the "
+        "cannot differentiate through 't[0]': no gradient for its operand 'value': several lanes may write the "
         "same element, and which number stays is not known"
     )
 

@@ -96,10 +96,18 @@ def replaced(a: tk.array1d[float], total: tk.array1d[float]):
     [
         (
             greatest,
-            "atomic_update: which number tk.atomic_max leaves depends on the order in which lanes and blocks run",
+            "'tk.atomic_max(total, 0, a[tk.tid()])': which number tk.atomic_max leaves "
+            "depends on the order in which lanes and blocks run",
         ),
-        (numbered, "atomic_update: what it returns depends on the order in which lanes and blocks run"),
-        (replaced, "atomic_compare: what it finds and writes depends on the order in which lanes and blocks run"),
+        (
+            numbered,
+            "'tk.atomic_add(total, 0, a[i])': what it returns depends on the order in which lanes and blocks run",
+        ),
+        (
+            replaced,
+            "'tk.atomic_cas(total, 0, 0.0, a[tk.tid()])': what it finds and writes "
+            "depends on the order in which lanes and blocks run",
+        ),
     ],
 )
 def test_atomics_whose_gradient_depends_on_an_order_are_refused(kernel: Any, message: str) -> None:
@@ -162,6 +170,6 @@ def test_the_gradient_of_a_long_reduction_by_a_function_is_refused() -> None:
     with pytest.raises(KernelNotImplementedError) as caught:
         differentiate(traced(long, {"a": np.zeros(1025, np.float32), "out": np.zeros(1, np.float32)}))
     assert caught.value.message == (
-        "cannot differentiate through reduce_elements: its gradient repeats each step of the order, and 1025 elements "
-        "take more than 32 steps; reduce along one axis first"
+        "cannot differentiate through 'tk.tile_reduce(tk.mul, tk.tile_load(a, shape=1025))': its gradient repeats "
+        "each step of the order, and 1025 elements take more than 32 steps; reduce along one axis first"
     )

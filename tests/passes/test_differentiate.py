@@ -330,8 +330,8 @@ def needs_an_atomic(a: tk.array2d[tk.float64], out: tk.array2d[tk.float64], tota
 
 def test_what_no_rule_covers_is_refused() -> None:
     assert refused(captures) == (
-        "cannot differentiate through map_elements: its function reads elements of a tile<4x4xf64> of the kernel "
-        "around it; pass that as an argument, or load the elements from an array "
+        "cannot differentiate through 'tk.tile_map(lambda v, i: v * x[i, 0], x, index)': its function reads elements "
+        "of a tile<4x4xf64> of the kernel around it; pass that as an argument, or load the elements from an array "
         "| y = tk.tile_map(lambda v, i: v * x[i, 0], x, index)"
     )
     assert "running that twice would change memory" in refused(needs_an_atomic, "a out total")

@@ -373,8 +373,8 @@ def test_iterations_that_cannot_be_counted_again() -> None:
     with pytest.raises(KernelNotImplementedError) as caught:
         differentiate(traced(counted_by_all, {"a": normal(4), "seen": np.zeros(1, np.int32), "out": np.zeros(4)}))
     assert caught.value.message == (
-        "cannot differentiate this loop: whether it goes on depends on the result of atomic_update, and running that "
-        "twice would change memory; read it from an array that an earlier "
+        "cannot differentiate this loop: whether it goes on depends on the result of 'tk.atomic_add(seen, 0, 1)', and "
+        "running that twice would change memory; read it from an array that an earlier "
         "launch has written, or have it computed otherwise by @tk.func_replay"
     )
 
@@ -385,7 +385,7 @@ def test_the_result_of_an_atomic_is_not_to_be_had_again() -> None:
         differentiate(traced(asks_an_atomic, arguments))
     assert caught.value.message == (
         "cannot differentiate this loop: the gradient needs 'x', which the loop carries; it depends on the result of "
-        "tile_atomic_add, and running that twice would change memory; read it from an array that an earlier "
+        "tile_atomic_add(), and running that twice would change memory; read it from an array that an earlier "
         "launch has written, or have it computed otherwise by @tk.func_replay"
     )
     assert caught.value.location is not None

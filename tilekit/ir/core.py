@@ -118,6 +118,15 @@ class Op:
             return True
         return any([inner.runs_anyway for block in self.blocks for inner in block.ops])
 
+    @property
+    def written(self) -> str:
+        """The op as its user wrote it, for messages: its name, or where another one stands in the source, that text."""
+        place = self.location
+        text = place.source_line()[place.column : place.end_column or None] if place is not None else ""
+        if not text or self.builtin.spelled.strip("'") in text:
+            return self.builtin.called
+        return f"'{text}'" if place is not None and place.end_column else f"'{text} ...'"
+
     def types(self) -> dict[str, Any]:
         return {name: type_of(operand) for name, operand in self.operands.items()}
 

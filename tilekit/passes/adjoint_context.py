@@ -35,9 +35,7 @@ class Adjoint:
         self.grads = grads
 
     def refuse(self, reason: str) -> KernelNotImplementedError:
-        return KernelNotImplementedError(
-            f"cannot differentiate through {self.op.builtin.spelled}: {reason}", self.op.location
-        )
+        return KernelNotImplementedError(f"cannot differentiate through {self.op.written}: {reason}", self.op.location)
 
     def value(self, name: str, index: int | None = None) -> Any:
         """An operand (or one of a tuple), computed again: a handle, a number, None or a tuple of them."""

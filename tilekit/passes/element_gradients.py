@@ -67,7 +67,7 @@ def _without_effect(op: Op, rewriter: Rewriter) -> tuple[Op, ...] | None:
 
 def _reads_a_tile(op: Op, tile: Value) -> KernelNotImplementedError:
     return KernelNotImplementedError(
-        f"cannot differentiate through {op.builtin.spelled}: its function reads elements of a {tile.type} of the "
+        f"cannot differentiate through {op.written}: its function reads elements of a {tile.type} of the "
         "kernel around it; pass that as an argument, or load the elements from an array",
         op.location,
     )

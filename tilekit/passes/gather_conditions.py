@@ -156,7 +156,7 @@ class Conditions:
         for each in (op, *(inner for block in op.blocks for inner in walk(block))):
             own = each.builtin
             if own.side_effect or own.writes or own.atomics:
-                why = f"computing it again would repeat the effect of {own.spelled}"
+                why = f"computing it again would repeat the effect of {each.written}"
                 raise Scattered(4, why, each.location)
             if conditions and own.carries and not is_counted(each) and _does_much(each):
                 raise Scattered(3, "what it adds is computed under a condition", each.location)

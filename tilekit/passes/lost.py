@@ -46,7 +46,7 @@ class Lost:
 
     def _why(self) -> str:
         if self.writer is None:
-            return f"the result of {self.cause.builtin.spelled}, and {NOT_TWICE}"
+            return f"the result of {self.cause.written}, and {NOT_TWICE}"
         return (
             f"what array {self.array!r} held when line {_line(self.cause)} read it, but line {_line(self.writer)} "
             "writes it; write to another array"

@@ -11,7 +11,6 @@ from tilekit.ir.missing import Role, neutral_of, role_of
 from tilekit.ir.regions import carried
 from tilekit.ir.rewrite import Rewriter
 from tilekit.ir.types import ScalarType, TileType, int32
-from tilekit.passes.uniformity import written
 
 
 def mask_missing_lanes(fn: Function, lanes: int) -> Function:
@@ -73,7 +72,7 @@ def _check(op: Op, partial: set[Value], lanes: int) -> None:
     if role not in (Role.LOOKS, Role.OTHER) or number or partial.isdisjoint(op.inputs()):
         return
     raise KernelValueError(
-        f"{written(op)}: the tile has one element a lane, and the last block of this launch lacks lanes; such a "
+        f"{op.written}: the tile has one element a lane, and the last block of this launch lacks lanes; such a "
         "tile can be computed with, reduced, stored, and read element by element; "
         f"for anything else let the number of points be a multiple of block_dim={lanes}, or use tk.launch_tiled",
         op.location,

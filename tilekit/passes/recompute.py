@@ -26,7 +26,7 @@ def repeat(op: Op, look_up: LookUp, builder: Builder) -> tuple[Value, ...]:
     effects = [inner for inner in walk(Block((), (op,))) if inner.has_effect and not inner.blocks]
     if not pure or any(not Block((), pure).free.keys().isdisjoint(inner.results) for inner in effects):
         raise KernelNotImplementedError(
-            f"the gradient needs the result of {op.builtin.spelled} again, and {NOT_TWICE}", op.location
+            f"the gradient needs the result of {op.written} again, and {NOT_TWICE}", op.location
         )
     return copy_op(pure[0], look_up, builder)
 

@@ -177,7 +177,7 @@ def _check_tiles(fn: Function, found: Uniformity) -> None:
 
 def _own_copy(op: Op) -> KernelValueError:
     return KernelValueError(
-        f"{written(op)}: a lane cannot write to a copy of a tile by itself, as lanes share their tiles; bind the name "
+        f"{op.written}: a lane cannot write to a copy of a tile by itself, as lanes share their tiles; bind the name "
         "where all lanes do, or write to the tile itself",
         op.location,
     )
@@ -214,13 +214,6 @@ def _line(op: Op) -> str:
     return f" at line {op.location.line}" + (f" ({text})" if text else "")
 
 
-def written(op: Op) -> str:
-    """An op as its user wrote it: by its name, or where another one stands in the source, as that reads."""
-    place = op.location
-    text = place.source_line()[place.column : place.end_column] if place is not None else ""
-    return op.builtin.called if not text or op.builtin.spelled in text else f"'{text}'"
-
-
 def _what(op: Op) -> str:
     return "loop" if repeats(op) else "condition"
 
@@ -233,7 +226,7 @@ def _under_condition(op: Op, under: Op, cause: Op) -> KernelValueError:
             "it let a lane whose own index is not below the end give what changes nothing, such as 0"
         )
     return KernelValueError(
-        f"{written(op)}: all lanes of the block take part, but it stands in the {_what(under)}{_line(under)}, "
+        f"{op.written}: all lanes of the block take part, but it stands in the {_what(under)}{_line(under)}, "
         f"which differs between lanes because of the value{_line(cause)}; {advice}",
         op.location,
     )
@@ -247,7 +240,7 @@ def _different_operand(op: Op, name: str, cause: Op) -> KernelValueError:
             "of block_dim, or use tk.launch_tiled"
         )
     return KernelValueError(
-        f"{written(op)}: {name} must be the same for all lanes of the block, but it depends on the value"
+        f"{op.written}: {name} must be the same for all lanes of the block, but it depends on the value"
         f"{_line(cause)}; {advice}",
         op.location,
     )
