@@ -12,8 +12,9 @@ from tilekit.builtins.exact import fused
 from tilekit.builtins.logic import where
 from tilekit.builtins.mapping import tile_map
 from tilekit.builtins.overlap import require_apart
+from tilekit.builtins.reduce import tile_max
 from tilekit.builtins.slopes import times
-from tilekit.builtins.view_shapes import tile_transpose
+from tilekit.builtins.view_shapes import tile_broadcast, tile_transpose
 from tilekit.codegen.gemm import is_apart
 from tilekit.codegen.gemm_kinds import ROUNDED, accumulator
 from tilekit.codegen.gemm_plan import Plan
@@ -318,11 +319,11 @@ def _adjoint(cx: Any, grad: Any, value: Any, precision: str) -> dict[str, Any]:
 
     def left() -> Any:
         rounded, how = factors()
-        return product("a", rounded, tile_transpose(value("b")), value("alpha"), how)
+        return product("a", rounded, tile_transpose(_met(cx, "b", grad, 0)), value("alpha"), how)
 
     def right() -> Any:
         rounded, how = factors()
-        return product("b", tile_transpose(value("a")), rounded, value("alpha"), how)
+        return product("b", tile_transpose(_met(cx, "a", grad, 1)), rounded, value("alpha"), how)
 
     return {
         "a": left,
@@ -331,6 +332,15 @@ def _adjoint(cx: Any, grad: Any, value: Any, precision: str) -> dict[str, Any]:
         "alpha": lambda: cx.sum(tile_map(times, grad, forward())),
         "beta": lambda: cx.sum(tile_map(times, grad, cx.widen(value("out")))),
     }
+
+
+def _met(cx: Any, name: str, grad: Any, axis: int) -> Any:
+    """A factor, with zeros where it meets nothing but zeros of the gradient along an axis: it may be infinite there."""
+    factor = cx.value(name)
+    if cx.finite_outside(name):
+        return factor
+    met = tile_max(tile_map(lambda g: where(g == 0.0, 0, 1), grad), axis=axis, keepdims=True)
+    return tile_map(lambda x, m: where(m == 0, x.dtype(0.0), x), factor, tile_broadcast(met, factor.shape))
 
 
 def _multiplied(a: Tile, b: Tile, out: Tile, alpha: Any, precision: str) -> Any:

@@ -39,6 +39,9 @@ class AdjointContext(Protocol):
         Its dtype is the array's own where the kernel only writes the array, else that of ``gradient_type``.
         """
 
+    def finite_outside(self, name: str) -> bool:
+        """Whether an operand is finite where it comes from what lies outside of arrays."""
+
     def zeros(self, name: str) -> Any:
         """A zero gradient for an operand."""
 

@@ -78,6 +78,11 @@ class Adjoint:
         dtype = next(iter(known.values())).type.dtype
         return scope.copy(op, known, replace(array.type, dtype=dtype))
 
+    def finite_outside(self, name: str) -> bool:
+        """Whether an operand is finite where it comes from what lies outside of arrays."""
+        operand = self.op.operands[name]
+        return not isinstance(operand, Value) or self.reversal.finite_outside(operand)
+
     def zeros(self, name: str) -> Any:
         """A zero gradient for an operand."""
         return zeros_like(self.op.operands[name])

@@ -27,6 +27,7 @@ from tilekit.passes.canonicalize import canonicalize
 from tilekit.passes.checkpoints import How, Place, kept_bytes, scratch_for
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.expand import expand
+from tilekit.passes.finite_outside import FiniteOutside
 from tilekit.passes.host_sizes import size_of
 from tilekit.passes.inline import inline
 from tilekit.passes.lane_gradients import LaneGradients, check_gradient_lanes
@@ -119,6 +120,7 @@ class Reversal:
         self.fn = fn
         self.form = form
         self.varied = varied_values(fn.body)
+        self.finite_outside = FiniteOutside(fn)
         self.gradients = gradients
         self.names = names or {}
         """Of the adjoint's own parameters that are the kernel's."""
