@@ -9,6 +9,7 @@ import pytest
 
 import tilekit as tk
 from tests.builtins.both import run
+from tilekit.frontend import product_loops
 from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import walk
 
@@ -45,6 +46,16 @@ def known_index(a, b, acc):
         x = tk.tile_load(a, (8, width), offset=(0, at))
         tk.tile_matmul(x, tk.tile_load(b, (width, 8), offset=(at, 0)), acc)
         at += width
+
+
+def method_of_a_text(a, b, acc):
+    for k in range(2):
+        product(a, b, acc, k * 8, alpha=float(f"{k}".isdigit() + k))
+
+
+def function_of_a_number(a, b, acc):
+    for k in range(2):
+        product(a, b, acc, k * 8, alpha=float(divmod(k, 2)[1] + 1))
 
 
 def used_after(a, b, acc):
@@ -86,6 +97,8 @@ CASES = [
     (downwards, 1, A @ B),
     (nested, 2, 3 * (A @ B)),
     (known_index, 0, A[:, :16] @ B[:16]),
+    (method_of_a_text, 0, A[:, :8] @ B[:8] + 2 * (A[:, 8:16] @ B[8:16])),
+    (function_of_a_number, 0, A[:, :8] @ B[:8] + 2 * (A[:, 8:16] @ B[8:16])),
     (used_after, 1, A[:, :16] @ B[:16] + 1),
     (collects, 0, A[:, :8] @ B[:8] - 2 * (A[:, 8:16] @ B[8:16])),
     (counts, 1, A[:, :16] @ B[:16] + A[:, :8] @ B[:8]),
@@ -106,6 +119,15 @@ def test_loops_that_stay(body: Any, loops: int, wanted: Any) -> None:
     assert [op.builtin.name for op in walk(fn.body)].count("for_range") == loops
     (found,) = run(kernel, [A, B], [np.zeros((8, 8), np.float32)])
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_mistake_in_what_decides_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistaken(ops: Any, tiles_only: bool) -> bool:
+        raise AssertionError("a pass is wrong")
+
+    monkeypatch.setattr(product_loops, "_is_product", mistaken)
+    with pytest.raises(AssertionError, match="a pass is wrong"):
+        weak.trace(weak.default_types(), LaunchForm(ndim=1))
 
 
 @tk.kernel

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tilekit.errors import TilekitError
 from tilekit.frontend import joins
 from tilekit.frontend.merge import UNBOUND
 from tilekit.frontend.ranges import Range
@@ -74,13 +75,13 @@ class ProductLoop:
         try:
             with joins.recording(joins.Joins()):  # what runs eagerly goes through the indices one by one
                 trace()
-            known = {name: value for name, value in unrolled.values.items() if _is_known(value)}
-            self.cells.write(known)  # such as the last index
-            rest = [value for name, value in self.cells.read().items() if name not in known]
-            kept = _is_product(builder.ops[self.start :], all(isinstance(value, Tile) for value in rest))
-        except Exception:  # whatever a body does with an index that it must know
-            kept = False
-        if not kept:
+        except (TilekitError, TypeError, AttributeError):  # of a body that must know its index
+            unrolled.restore()
+            return
+        known = {name: value for name, value in unrolled.values.items() if _is_known(value)}
+        self.cells.write(known)  # such as the last index
+        rest = [value for name, value in self.cells.read().items() if name not in known]
+        if not _is_product(builder.ops[self.start :], all(isinstance(value, Tile) for value in rest)):
             unrolled.restore()
 
 
@@ -105,5 +106,5 @@ def _is_product(ops: list[Op], tiles_only: bool) -> bool:
     used = tuple(result for result in ops[-1].results if not tiles_only or isinstance(result.type, TileType))
     fn = Function("", {}, Block((), tuple(ops), used))
     fn = eliminate_dead_code(hoist_invariants(canonicalize(fn)))
-    found = product_loop(fn.body.ops[-1])
+    found = product_loop(fn.body.ops[-1]) if fn.body.ops else None
     return found is not None and found.whole
