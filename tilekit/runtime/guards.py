@@ -42,11 +42,16 @@ class Guard:
 
     def meets(self, view: ArrayView, low: int, high: int) -> bool:
         """Whether a write of an array, the bytes from ``low`` to before ``high``, is the first one of this array."""
-        if low < self._high and self._low < high and self.view.device == view.device and overlaps(self.view, view):
+        if self.shares(view, low, high):
             return self._written is None
         if self._version is not None and _share_version(self.view.owner, view.owner):
             self._version += 1  # PyTorch counts the writes of all parts of a tensor together
         return False
+
+    def shares(self, view: ArrayView, low: int, high: int) -> bool:
+        """Whether it shares memory with another array, which has the bytes from ``low`` to before ``high``."""
+        near = low < self._high and self._low < high and self.view.device == view.device
+        return near and overlaps(self.view, view)
 
     def note(self, write: Write) -> None:
         """Take note of the first write of the array."""

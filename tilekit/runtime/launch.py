@@ -52,7 +52,7 @@ def _run(
     reading = None
     forms = kernel.cache
     if watch.tape is not None and taped:
-        watch.tape.look(inputs, outputs)
+        watch.tape.last_writes.look(inputs, outputs)
     if not (watch.saves and taped and forms.may_save):  # what keeps tiles has no quick way
         if forms.misses < PATIENCE or forms.misses % SOMETIMES == 0:
             outcome = launch_again(kernel, dim, inputs, outputs, device, block_dim, tiled, taped, stream)
@@ -176,7 +176,7 @@ class Launch:
             stream = recorded
         inputs, outputs = self._arguments
         if watch.tape is not None and taped:
-            watch.tape.look(inputs, outputs)
+            watch.tape.last_writes.look(inputs, outputs)
         attempt = self._attempt or attempt_for(inputs, outputs)
         outcome: Outcome = None
         if attempt is not None and not (watch.saves and taped and self._kernel.cache.may_save):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tilekit.ir.core import Function
     from tilekit.runtime.adjoint import AdjointLaunch
     from tilekit.runtime.gradient_store import GradientStore
+    from tilekit.runtime.last_writes import Left
     from tilekit.runtime.saving import Saved
     from tilekit.runtime.tape import Tape
 
@@ -63,10 +64,10 @@ class LaunchRecord:
         self.how = how
         self.place = calling_place()
         self.guards = {name: Guard(view, verify) for name, view in views.items()}
-        self._before: dict[str, tuple[LaunchRecord, str]] = {}
-        """For each of its arrays that a launch had written, the last one, and the parameter that it was there."""
-        self._torn: dict[str, str] = {}
-        """What wrote its arrays, unseen by the tape, between that launch and this one."""
+        self.before: dict[str, list[Left]] = {}
+        """By parameter, what earlier launches had left in its memory."""
+        self.torn: dict[str, list[tuple[Left, str]]] = {}
+        """Of that, what was written, unseen by the tape, before this launch; and by what."""
         watch.add(self)
 
     @property
@@ -82,40 +83,35 @@ class LaunchRecord:
         """Whether it may have written an array."""
         return any(overlaps(view, self.views[name]) for name in self.written)
 
-    def look_back(self, latest: dict[Any, tuple[LaunchRecord, str]], torn: Mapping[Any, str]) -> None:
-        """Note which of its arrays were not what the tape's launches had left in them.
-
-        Args:
-            latest: By the place of an array, the last launch that wrote it, and as what; this launch adds to it.
-            torn: By the place of an array, what wrote it, unseen, before this launch.
-        """
-        for name, view in self.floats().items():
-            if view.place in latest:
-                self._before[name] = latest[view.place]
-                if view.place in torn:
-                    self._torn[name] = torn[view.place]
-        latest.update({self.views[name].place: (self, name) for name in self.written})
-
     def _refuse_torn(self, name: str, store: GradientStore) -> None:
         """Refuse to let a gradient flow to launches that wrote an array before something unseen did."""
-        earlier, there = self._before[name]
-        if earlier._depends(there, store):
-            raise KernelValueError(
-                f"backward through kernel {self.kernel.key!r}: its argument {name!r} is not what kernel "
-                f"{earlier.kernel.key!r}, at {earlier.place.file}:{earlier.place.line}, wrote, since "
-                f"{self._torn[name]} has written it between the two launches; write to another array, or record what "
-                "writes it as a launch",
-                self.place,
-            )
+        for left, what in self.torn[name]:
+            if left.record._depends(left.name, store):
+                earlier = left.record
+                raise KernelValueError(
+                    f"backward through kernel {self.kernel.key!r}: its argument {name!r} is not what kernel "
+                    f"{earlier.kernel.key!r}, at {earlier.place.file}:{earlier.place.line}, wrote, since {what} has "
+                    "written it between the two launches; write to another array, or record what writes it as a launch",
+                    self.place,
+                )
 
     def _depends(self, name: str, store: GradientStore) -> bool:
         """Whether what it left in an array depends on arrays that gradients are to flow to."""
-        record = self
-        while not any(store.is_active(view) for other, view in record.floats().items() if other not in record.written):
-            if name not in record._before:
-                return name not in record._replaced() and wants_gradient(record.views[name].owner)
-            record, name = record._before[name]
-        return True
+        waiting, seen = [(self, name)], set[tuple[int, str]]()
+        while waiting:
+            record, name = waiting.pop()
+            if (id(record), name) in seen:
+                continue
+            seen.add((id(record), name))
+            if any(store.is_active(view) for other, view in record.floats().items() if other not in record.written):
+                return True
+            if name in record._replaced():
+                continue
+            before = record.before.get(name, ())
+            if not before and wants_gradient(record.views[name].owner):
+                return True
+            waiting += ((left.record, left.name) for left in before)
+        return False
 
     def _replaced(self) -> frozenset[str]:
         """The arrays that its kernel only stores to."""
@@ -147,7 +143,7 @@ class LaunchRecord:
             for name, view in floats.items()
             if name not in coming and store.is_active(view)
         }
-        for name in read.keys() & self._torn.keys():
+        for name in read.keys() & self.torn.keys():
             self._refuse_torn(name, store)
         # Again: an array may be among both, by two names.
         written = {name: store.gradient(floats[name], make=False) for name in coming}
@@ -160,7 +156,7 @@ class LaunchRecord:
             store.keep(floats[name], self)
         store.begun = True
         launch.run(None)
-        for name in written.keys() & self._torn.keys():
+        for name in written.keys() & self.torn.keys():
             if (left := written[name]) is not None and not is_zero(left):
                 self._refuse_torn(name, store)
         if math.prod(self.grid):
@@ -263,7 +259,7 @@ def note_launch(
         verify = getattr(tape, "verify", None)
         record = LaunchRecord(kernel, dim, given, views, written, how, verify, compiled, saved)
         if watch.tape is not None and tape is watch.tape:
-            record.look_back(watch.tape.latest, watch.tape.torn)
+            watch.tape.last_writes.add(record)
             watch.tape.launches.append(record)
         else:
             tape.record_func(OnWarpsTape(record, tape), [])
@@ -275,7 +271,9 @@ def record_launch(tape: Tape, kernel: Kernel, dim: Any, arguments: Sequence[Any]
 
     written = written_parameters(_function_of(kernel, dims_of(dim), arguments, how))
     given = with_defaults(kernel, arguments)
-    tape.launches.append(LaunchRecord(kernel, dim, given, _views(kernel, given), written, how, tape.verify))
+    record = LaunchRecord(kernel, dim, given, _views(kernel, given), written, how, tape.verify)
+    tape.last_writes.add(record)
+    tape.launches.append(record)
 
 
 def _function_of(kernel: Kernel, grid: tuple[int, ...], arguments: Sequence[Any], how: How) -> Function:

@@ -12,6 +12,7 @@ from tilekit.runtime.array_view import ArrayView
 from tilekit.runtime.arrays import library_of, view_of
 from tilekit.runtime.gradient_store import GradientStore
 from tilekit.runtime.gradients import active_tape, warp_runs, watch
+from tilekit.runtime.last_writes import LastWrites, seen_as_array
 from tilekit.runtime.records import LaunchRecord
 from tilekit.runtime.tape_functions import FunctionRecord
 from tilekit.runtime.tape_warp import WarpRecord, recorder
@@ -67,10 +68,7 @@ class Tape:
         """What was recorded, in order."""
         self.scopes: list[tuple[int, str | None, dict[str, Any]]] = []
         """Of the scopes that begin and, with the name None, end, the number of records before them."""
-        self.latest: dict[Any, tuple[LaunchRecord, str]] = {}
-        """By the place of an array, the last launch that wrote it, and the parameter that it is."""
-        self.torn: dict[Any, str] = {}
-        """By the place of an array of the launch that is about to run, what wrote it, unseen, since a launch did."""
+        self.last_writes = LastWrites()
         self._store = GradientStore()
         self._analysed = 0
         self._recorder: Any = None
@@ -109,7 +107,7 @@ class Tape:
 
         Args:
             backward: Takes the gradients of what it stands for from ``get_adjoint``, and adds to those of others.
-            arrays: The arrays whose gradients it uses.
+            arrays: The arrays whose gradients it uses. What it stands for may have written them.
 
         Raises:
             KernelTypeError: an array cannot have a gradient, or ``backward`` is no function.
@@ -118,7 +116,9 @@ class Tape:
             raise KernelTypeError(f"record_func takes a function of no arguments, got {describe(backward)}")
         if not isinstance(arrays, Sequence):
             raise KernelTypeError(f"record_func takes a list of arrays, got {describe(arrays)}")
-        self.launches.append(FunctionRecord(backward, [self._with_gradient(array) for array in arrays]))
+        views = [self._with_gradient(array) for array in arrays]
+        self.last_writes.forget(views)
+        self.launches.append(FunctionRecord(backward, views))
 
     def record_launch(
         self,
@@ -162,17 +162,6 @@ class Tape:
             self.scopes.pop()
         else:
             self.scopes.append((len(self.launches), None, {}))
-
-    def look(self, inputs: Any, outputs: Any) -> None:
-        """Note which arrays of a launch that is about to run are not what earlier launches left in them."""
-        self.torn = {}
-        if not self.latest or not isinstance(inputs, Sequence) or not isinstance(outputs, Sequence):
-            return
-        for value in (*inputs, *outputs):
-            if hasattr(value, "shape") and (view := _seen_as_array(value)) is not None and view.place in self.latest:
-                record, name = self.latest[view.place]
-                if (what := record.guards[name].written_unseen()) is not None:
-                    self.torn[view.place] = what
 
     # Going backward.
 
@@ -238,7 +227,7 @@ class Tape:
         Raises:
             KernelValueError: the gradient has gone on through the launch that wrote the array.
         """
-        if not hasattr(a, "shape") or (library_of.get(type(a)) is None and _seen_as_array(a) is None):
+        if not hasattr(a, "shape") or (library_of.get(type(a)) is None and seen_as_array(a) is None):
             return None
         return self._store.of(a)
 
@@ -262,7 +251,7 @@ class Tape:
         self.zero()
         self.launches.clear()
         self.scopes.clear()
-        self.latest.clear()
+        self.last_writes.clear()
         self._store = GradientStore()
         self._analysed = 0
 
@@ -332,13 +321,6 @@ def _may_have_begun(record: Record) -> bool:
     owners: list[Any] = [view.owner for view in record.floats().values()]
     warps = any(library_of.get(type(owner)) == "warp" and owner.grad is not None for owner in owners)
     return warps or isinstance(record, FunctionRecord)
-
-
-def _seen_as_array(value: Any) -> ArrayView | None:
-    try:
-        return view_of(value)
-    except TilekitError:
-        return None
 
 
 def _pairs(given: Any) -> list[tuple[Any, Any]]:
