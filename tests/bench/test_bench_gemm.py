@@ -14,11 +14,11 @@ import pytest
 
 import tilekit as tk
 from tilekit.bench import gemm
-from tilekit.bench.gemm_contenders import PEERS, WARP_OPTIONS, Plan, plans
-from tilekit.bench.gemm_measure import Entry, attempt, measure
+from tilekit.bench.gemm_contenders import PEERS, WARP_OPTIONS, contenders
 from tilekit.bench.gemm_problems import KINDS, Problem, Tile, problems
 from tilekit.bench.gemm_report import CUBLAS, WARP, as_json, best, markdown, picture, rows_of
 from tilekit.bench.kernels import product_batch, product_loop
+from tilekit.bench.rounds import Contender, Entry, Graphs, attempt, measure
 from tilekit.cli import main
 from tilekit.runtime.program import compile_kernel
 from tilekit.runtime.warp_names import import_warp
@@ -162,12 +162,12 @@ def test_a_picture_shows_what_has_run(tmp_path: Path, peers: bool) -> None:
 
 def test_all_that_can_compete_does() -> None:
     data: Any = None
-    square = [(plan.by, plan.how) for plan in plans(Problem("fp16", 1024), data, ["mma", "scalar"], PEERS)]
+    square = [(each.by, each.how) for each in contenders(Problem("fp16", 1024), data, ["mma", "scalar"], PEERS)]
     assert [by for by, _ in square] == [CUBLAS, *["tilekit mma"] * 4, "tilekit scalar", *["Triton"] * 3, WARP]
-    batch = [(plan.by, plan.how) for plan in plans(Problem("fp16", 32, 100), data, ["mma"], PEERS)]
+    batch = [(each.by, each.how) for each in contenders(Problem("fp16", 32, 100), data, ["mma"], PEERS)]
     assert batch == [(CUBLAS, ""), ("tilekit mma", "32x32x32"), (WARP, "32x32x32")]
-    assert WARP not in {plan.by for plan in plans(Problem("tf32x3", 1024), data, ["mma"], PEERS)}
-    assert [plan.by for plan in plans(Problem("fp64", 1024), data, [], ["cublas"])] == [CUBLAS]
+    assert WARP not in {each.by for each in contenders(Problem("tf32x3", 1024), data, ["mma"], PEERS)}
+    assert [each.by for each in contenders(Problem("fp64", 1024), data, [], ["cublas"])] == [CUBLAS]
     assert len(list(problems(KINDS, [1024], [32, 64]))) == 3 * len(KINDS)
 
 
@@ -194,15 +194,17 @@ class Tensor:
 
 
 def test_a_run_goes_on_when_a_peer_or_a_problem_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fake_plans(problem: Problem, data: Any, backends: Any, peers: Any) -> Any:
+    def fake_contenders(problem: Problem, data: Any, backends: Any, peers: Any) -> Any:
         def missing() -> Entry:
             raise ImportError("No module named 'triton'")
 
-        yield Plan(CUBLAS, "", lambda: Entry(CUBLAS, "", lambda: ("x", 1e-4), data.exact, 0.1))
-        yield Plan("Triton", "64x64x32", missing)
-        yield Plan("tilekit mma", "64x64x32", lambda: Entry("tilekit mma", "64x64x32", lambda: ("y", 2e-4), data.a))
+        yield Contender(CUBLAS, "", lambda: Entry(CUBLAS, "", lambda: ("x", 1e-4), data.exact, 0.1))
+        yield Contender("Triton", "64x64x32", missing)
+        yield Contender(
+            "tilekit mma", "64x64x32", lambda: Entry("tilekit mma", "64x64x32", lambda: ("y", 2e-4), data.a)
+        )
         seconds[0] += 100
-        yield Plan(WARP, "64x64x64", missing)
+        yield Contender(WARP, "64x64x64", missing)
 
     def load(problem: Problem) -> Any:
         if problem.size == 4096:
@@ -211,7 +213,7 @@ def test_a_run_goes_on_when_a_peer_or_a_problem_fails(monkeypatch: pytest.Monkey
 
     seconds = [0.0]
     lines: list[str] = []
-    monkeypatch.setattr(gemm, "plans", fake_plans)
+    monkeypatch.setattr(gemm, "contenders", fake_contenders)
     benchmark = gemm.Benchmark(["fp16"], [4096, 1024], [], budget=50.0, show=lines.append, now=lambda: seconds[0])
     rows = benchmark.run(load, Ticks())
     text = "\n".join(lines)
@@ -268,7 +270,7 @@ class FakeCuda:
 
 def test_launches_are_repeated_by_a_graph() -> None:
     cuda = FakeCuda()
-    clock, launch, other = gemm.Graphs(SimpleNamespace(cuda=cuda)), cuda.launch, lambda: cuda.launch()
+    clock, launch, other = Graphs(SimpleNamespace(cuda=cuda)), cuda.launch, lambda: cuda.launch()
     assert clock.time(launch, 1) == 0.001
     assert cuda.captures == 0
     assert [clock.time(launch, 50) for _ in range(3)] == [0.05] * 3

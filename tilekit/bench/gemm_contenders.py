@@ -11,10 +11,10 @@ from typing import Any
 
 import tilekit as tk
 from tilekit.bench import kernels
-from tilekit.bench.gemm_measure import Entry
 from tilekit.bench.gemm_problems import KINDS, Problem, Tile
 from tilekit.bench.gemm_report import CUBLAS, WARP
 from tilekit.bench.gemm_triton import triton_product
+from tilekit.bench.rounds import Contender, Entry
 from tilekit.runtime.warp_names import import_warp
 
 PEERS = ("cublas", "triton", "warp")
@@ -56,19 +56,7 @@ def make_data(problem: Problem, torch: Any) -> Data:
     return Data(a, b, torch.bmm(left, right).view(size * count, size), torch)
 
 
-Maker = Callable[[], Entry]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """An entry that is yet to be made; what that takes, and whether it works, is seen then."""
-
-    by: str
-    how: str
-    make: Maker
-
-
-def plans(problem: Problem, data: Data, backends: Sequence[str], peers: Sequence[str]) -> Iterator[Plan]:
+def contenders(problem: Problem, data: Data, backends: Sequence[str], peers: Sequence[str]) -> Iterator[Contender]:
     """What competes on a problem, the quickest to compile first.
 
     Args:
@@ -78,18 +66,18 @@ def plans(problem: Problem, data: Data, backends: Sequence[str], peers: Sequence
         peers: Some of :data:`PEERS`.
     """
     if "cublas" in peers:
-        yield Plan(CUBLAS, "", partial(_cublas, problem, data))
+        yield Contender(CUBLAS, "", partial(_cublas, problem, data))
     for backend in backends:
         for tile in problem.tiles if backend != "scalar" else problem.tiles[-1:]:
-            yield Plan(f"tilekit {backend}", _named(tile), partial(_ours, problem, data, backend, tile))
+            yield Contender(f"tilekit {backend}", _named(tile), partial(_ours, problem, data, backend, tile))
     if "triton" in peers and problem.count == 1:
         for how in TRITON_TILES:
-            yield Plan("Triton", _named(how[:3]), partial(_triton, problem, data, how))
+            yield Contender("Triton", _named(how[:3]), partial(_triton, problem, data, how))
     if "warp" in peers and KINDS[problem.kind].precision != "tf32x3":
         tile, threads = KINDS[problem.kind].warp
         if problem.count > 1:
             tile, threads = problem.tiles[0], BATCH_THREADS
-        yield Plan(WARP, _named(tile), partial(_warp, problem, data, tile, threads))
+        yield Contender(WARP, _named(tile), partial(_warp, problem, data, tile, threads))
 
 
 def _named(tile: Sequence[int]) -> str:

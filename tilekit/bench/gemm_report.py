@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tilekit.bench.gemm_measure import Entry
 from tilekit.bench.gemm_problems import KINDS, Problem
+from tilekit.bench.rounds import Entry, judge
 from tilekit.errors import MissingPackageError
 
 CUBLAS, WARP = "cuBLAS", "Warp"
@@ -55,9 +55,7 @@ def rows_of(problem: Problem, entries: Sequence[Entry]) -> list[Row]:
         entries: Measured, with their errors.
     """
     for entry in entries:
-        bound = KINDS[problem.kind].bound
-        if not entry.note and entry.error is not None and not entry.error <= bound:
-            entry.note = f"wrong: the error is more than {bound:g}"
+        judge(entry, KINDS[problem.kind].bound)
     peers = {name: _fastest(entry for entry in entries if entry.by == name) for name in (CUBLAS, WARP)}
     return [_row(problem, entry, peers) for entry in entries]
 
