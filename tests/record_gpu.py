@@ -37,7 +37,8 @@ ALONE = (
 """Tests of time and of memory, which other processes would disturb."""
 PYTEST = ("-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "tests.gpu_reports", "-p", "no:cacheprovider")
 ATOMS = ("tests/native/test_atoms.py", "tests/builtins/test_atom_values.py")
-GEMM = ("-m", "tilekit", "bench", "gemm", "--json")
+BENCH = ("-m", "tilekit", "bench")
+GEMM = (*BENCH, "gemm", "--json")
 SANITIZE = ("--under", "compute-sanitizer", "--error-exitcode", "99", "--print-limit", "20", "--tool")
 
 
@@ -86,7 +87,11 @@ def stages(workers: int) -> list[Stage]:
         Stage("bench fused", ("-m", "tilekit.bench.fused"), 90, needs=("torch",)),
         Stage("bench functions", ("-m", "tilekit.bench.functions"), 120, needs=("torch",)),
         Stage("bench gradients", ("-m", "tilekit.bench.gradients"), 120, needs=("torch",)),
-        Stage("bench layers", ("-m", "tilekit.bench.layers"), 120, needs=("torch",)),
+        Stage("bench attention", (*BENCH, "attention", "--budget", "30", "--json", "{folder}/attention.json"), 90,
+              needs=("torch",)),
+        Stage("bench epilogue", (*BENCH, "epilogue", "--budget", "30", "--json", "{folder}/epilogue.json"), 120,
+              needs=("torch",)),
+        Stage("bench rows", (*BENCH, "rows", "--budget", "75", "--json", "{folder}/rows.json"), 150, needs=("torch",)),
         Stage("warp", (*PYTEST, "-m", "gpu", "-k", "warp", *launching), 120, needs=("warp",)),
         Stage("two GPUs", (*PYTEST, "-m", "gpu", "-k", "two_gpus or second_gpu", *launching), 120, gpus=2),
     ]  # fmt: skip

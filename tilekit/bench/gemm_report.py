@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tilekit.bench.gemm_problems import KINDS, Problem
+from tilekit.bench.report import markdown as table
 from tilekit.bench.rounds import Entry, judge
 from tilekit.errors import MissingPackageError
 
@@ -94,8 +95,7 @@ def markdown(rows: Sequence[Row]) -> str:
         >>> print(markdown([row]).splitlines()[-1])
         | fp32 64^3 | cuBLAS |  | 1.0 | 1.00 |  |  | 1.0e-06 |  |
     """
-    lines = [HEAD, ("---",) * len(HEAD), *(row.cells for row in rows)]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+    return table(HEAD, [row.cells for row in rows])
 
 
 def as_json(rows: Sequence[Row], about: str) -> str:

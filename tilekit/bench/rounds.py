@@ -34,8 +34,6 @@ class Entry:
     error: float | None = None
     note: str = ""
     """What went wrong; such an entry is not measured."""
-    work: float = 0.0
-    """Of a launch: bytes that it must move, or its multiplications and additions."""
     renew: Callable[[], object] = lambda: None
     """Gives the launches of a round their inputs again, where they use them up."""
     most: int = MOST_LAUNCHES
