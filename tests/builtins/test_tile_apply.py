@@ -319,7 +319,9 @@ class TestGradients:
             tk.tile_apply("cvt.rni.f32.f32", r, r)
             tk.tile_store(Out, r)
 
-        with pytest.raises(KernelNotImplementedError, match=r"apply_atom: cvt\.rni\.f32\.f32 has no adjoint"):
+        with pytest.raises(
+            KernelNotImplementedError, match=r"through 'tk\.tile_apply\(.*: cvt\.rni\.f32\.f32 has no adjoint"
+        ):
             differentiate(traced(rounds, {"A": numbers(4), "Out": numbers(4)}))
 
     def test_a_gradient_is_not_lost_in_bits(self) -> None:
@@ -331,7 +333,9 @@ class TestGradients:
             tk.tile_store(Out, r)
 
         arrays = {"A": numbers(4, dtype=np.float16), "Out": numbers(4, dtype=np.float16)}
-        with pytest.raises(KernelNotImplementedError, match="bits_of: it reads the bits of numbers as other numbers"):
+        with pytest.raises(
+            KernelNotImplementedError, match=r"through .*: it reads the bits of numbers as other numbers"
+        ):
             differentiate(traced(packed, arrays))
 
     def test_loads_and_stores_name_what_to_use(self) -> None:
