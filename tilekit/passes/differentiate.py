@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from tilekit.builtins.grid import dimensions
@@ -120,7 +121,6 @@ class Reversal:
         self.fn = fn
         self.form = form
         self.varied = varied_values(fn.body)
-        self.finite_outside = FiniteOutside(fn)
         self.gradients = gradients
         self.names = names or {}
         """Of the adjoint's own parameters that are the kernel's."""
@@ -128,6 +128,10 @@ class Reversal:
         self.scratch: list[Scratch] = []
         self.checkpoints: int = config.chosen("checkpoints", fn.options)
         self.lanes = lanes
+
+    @cached_property
+    def finite_outside(self) -> FiniteOutside:
+        return FiniteOutside(self.fn)
 
     def keep(self, value: Value | None, type: Type, how: How, slots: Size) -> Place:
         """A scratch array for a value that a loop carries."""

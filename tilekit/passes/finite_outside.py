@@ -14,7 +14,6 @@ infinite, as -inf in a mask, or that numbers are too large, is not the doing of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -33,6 +32,7 @@ class FiniteOutside:
     """Answers for the values of one function."""
 
     def __init__(self, fn: Function) -> None:
+        self._given = frozenset(fn.params.values())
         self._defined = definitions(fn.body)
         self._sources: dict[Value, tuple[Any, ...]] = {}
         """What a parameter of a block may be: the value of another one, or the element of one."""
@@ -61,11 +61,16 @@ class FiniteOutside:
         if value in self._sources:
             return self._sources[value]
         op = self._defined.get(value)
-        if op is None or op.builtin.reads:
-            return ()  # a number of the launch; what loops count are integers
+        if op is None:
+            return () if value in self._given else None
         own = op.builtin
+        if own.reads:
+            return ()
         if op.blocks:
-            return tuple(_from_blocks(op, op.results.index(value))) if own.carries or _is_plain(op) else None
+            number = op.results.index(value)
+            if own.carries:
+                return carried(op)[number].sources
+            return (op.blocks[0].results[number],) if _is_plain(op) else None
         if own.elementwise:
             return tuple(op.inputs()) if self._is_total(op) else None
         names = own.contraction or own.moves or own.fills or (own.along and own.operand_names[0])
@@ -84,13 +89,6 @@ class FiniteOutside:
 
 def _is_plain(op: Op) -> bool:
     return region_of(op).runs in ("elements", "once") and len(op.blocks[0].results) == len(op.results)
-
-
-def _from_blocks(op: Op, number: int) -> Iterator[Any]:
-    if op.builtin.carries:
-        yield from carried(op)[number].sources
-    else:
-        yield op.blocks[0].results[number]
 
 
 def _try(op: Op) -> bool:

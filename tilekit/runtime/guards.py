@@ -119,7 +119,7 @@ def is_zero(view: ArrayView) -> bool:
 
 
 def _bits(view: ArrayView) -> Any:
-    """A copy of an array on the CPU, dense."""
+    """An array's elements, dense and on the CPU."""
     if view.device == "cpu":
         return np.ascontiguousarray(array_at(view.pointer, view.shape, view.strides, view.dtype))
     from tilekit.runtime.cuda.devices import device
