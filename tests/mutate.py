@@ -80,7 +80,8 @@ def copy_of(root: Path) -> Iterator[Path]:
 def run_tests(folder: Path, tests: Iterable[str]) -> int | None:
     """The exit status of pytest in a copy; None where its time is over."""
     command = [sys.executable, *PYTEST, *tests]
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    # PYTEST_ADDOPTS is for the run that calls this one: with its `-n`, -x ends with another status than FAILED.
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""}
     with (folder / "output.txt").open("wb") as output:
         process = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True

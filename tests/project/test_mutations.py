@@ -21,8 +21,9 @@ def test_it_applies_to_the_code_as_it_is(mutation: Mutation) -> None:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A small one with a table of mutations."""
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small one with a table of mutations, where the tests that try them run in parallel themselves."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-n 1")
     (tmp_path / "tilekit").mkdir()
     (tmp_path / "tests").mkdir()
     (tmp_path / "pyproject.toml").touch()
