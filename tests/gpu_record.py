@@ -9,7 +9,7 @@ from typing import Any
 
 TESTS = Path(__file__).parent
 RECORD = TESTS / "gpu_record.json"
-SOURCES = ("native", "codegen")
+SOURCES = ("builtins", "codegen", "native", "passes")
 """The folders of tilekit whose text decides what a GPU runs."""
 HOW = "python -m tests.record_gpu FOLDER writes one on a machine with a GPU"
 

@@ -24,15 +24,18 @@ def test_the_notice() -> None:
     assert failed is not None and failed.endswith("tests out of time")
 
 
-def test_the_digest_is_of_native_and_codegen(tmp_path: Path) -> None:
-    for folder in ("native", "codegen", "builtins"):
+def test_the_digest_is_of_what_decides_a_gpus_code(tmp_path: Path) -> None:
+    for folder in (*gpu_record.SOURCES, "cli"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "a.py").write_text("x = 1\n")
     first = gpu_record.digest(tmp_path)
-    (tmp_path / "builtins" / "a.py").write_text("x = 2\n")
+    (tmp_path / "cli" / "a.py").write_text("x = 2\n")
     assert gpu_record.digest(tmp_path) == first
-    (tmp_path / "codegen" / "a.py").write_text("x = 2\n")
-    assert gpu_record.digest(tmp_path) != first
+    assert {"builtins", "codegen", "native", "passes"} == set(gpu_record.SOURCES)
+    for folder in gpu_record.SOURCES:
+        before = gpu_record.digest(tmp_path)
+        (tmp_path / folder / "a.py").write_text("x = 2\n")
+        assert gpu_record.digest(tmp_path) != before
     (tmp_path / "codegen" / "a.py").rename(tmp_path / "codegen" / "b.py")
     assert gpu_record.digest(tmp_path) not in (first, "")
 
