@@ -1,5 +1,7 @@
 """Tiles share memory where they may, and only there."""
 
+import cProfile
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from tilekit.ir.context import LaunchForm
 from tilekit.ir.core import walk
 from tilekit.ir.types import ArrayType, ScalarType, TileType
 from tilekit.passes import run_pipeline
+from tilekit.passes.assign_storage import assign_storage
 from tilekit.passes.liveness import Liveness
 
 
@@ -196,3 +199,28 @@ def test_a_copy_takes_memory_where_both_are_used_after_a_change():
         tk.tile_store(out, x - y)
 
     assert tk.compile(k, device="cpu").arena_bytes == 2 * 32 * 32 * 4
+
+
+def chain(lines):
+    """A kernel of so many products, each of the one before."""
+
+    @tk.kernel
+    def k(a: tk.array2d[float], out: tk.array2d[float]):
+        x = tk.tile_load(a, shape=(4, 4))
+        t = x
+        for _ in tk.static(range(lines)):
+            t = tk.tile_matmul(t, x)
+        tk.tile_store(out, t)
+
+    return k
+
+
+def test_its_work_grows_with_the_number_of_tiles_and_not_faster():
+    def calls(lines):
+        kernel = chain(lines)
+        fn, _ = run_pipeline(kernel.trace(kernel.default_types(), LaunchForm(True, 1)), Target())
+        profile = cProfile.Profile()
+        profile.runcall(assign_storage, fn)
+        return sum(entry.callcount for entry in profile.getstats())
+
+    assert calls(800) < 4.4 * calls(200)

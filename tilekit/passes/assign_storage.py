@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from tilekit.codegen.fragment import AnyLayout
 from tilekit.codegen.storage import ALIGNMENT, SCRATCH_ALIGNMENT, Buffer, Storage, round_up
@@ -58,7 +59,7 @@ def _keep_apart(op: Op, classes: _Classes, liveness: Liveness) -> None:
         for operand in liveness.tiles(leaves(op.operands.get(name))):
             for result in liveness.tiles(op.results):
                 if classes.of[operand] is not classes.of[result]:
-                    liveness.conflict(operand, (result,))
+                    classes.keep_apart(operand, result)
 
 
 def must_share(op: Op) -> Iterator[tuple[Value, Value]]:
@@ -91,71 +92,80 @@ def _reuses(op: Op) -> Iterator[tuple[object, object]]:
                 yield operand, result
 
 
+@dataclass(eq=False)
+class _Class:
+    """Values that share one buffer."""
+
+    members: set[Value]
+    apart: set[Value]
+    """What is alive together with one of them."""
+
+    @property
+    def type(self) -> TileType:
+        type = next(iter(self.members)).type
+        assert isinstance(type, TileType)
+        return type
+
+    @property
+    def bytes(self) -> int:
+        return self.type.size * self.type.dtype.itemsize
+
+    def conflicts(self, other: _Class) -> bool:
+        """Whether the two may not share a buffer; it takes as long as the smaller one has members."""
+        small, large = sorted((self, other), key=lambda each: len(each.members))
+        return not small.members.isdisjoint(large.apart)
+
+
 class _Classes:
-    """Sets of values that share one buffer."""
+    """Which values share a buffer."""
 
     def __init__(self, liveness: Liveness, layouts: Mapping[Value, AnyLayout]) -> None:
         self.liveness = liveness
         self.layouts = layouts
-        self.of: dict[Value, list[Value]] = {}
+        self.of: dict[Value, _Class] = {}
 
     def add(self, value: Value) -> None:
-        self.of.setdefault(value, [value])
+        if value not in self.of:
+            self.of[value] = _Class({value}, self.liveness.interferes[value].copy())
 
     def join(self, a: Value, b: Value) -> None:
-        first, second = self.of[a], self.of[b]
-        if first is not second:
-            first.extend(second)
-            for value in second:
-                self.of[value] = first
-
-    def conflicts(self, first: list[Value], second: list[Value]) -> bool:
-        members = set(second)
-        return any(not members.isdisjoint(self.liveness.interferes[value]) for value in first)
+        small, large = sorted((self.of[a], self.of[b]), key=lambda each: len(each.members))
+        if small is not large:  # the small one moves, so that each value moves a few times at most
+            large.members |= small.members
+            large.apart |= small.apart
+            self.of.update(dict.fromkeys(small.members, large))
 
     def try_join(self, a: Value, b: Value) -> None:
-        first, second = self.of[a], self.of[b]
         alike = a.type == b.type and self.layouts.get(a) == self.layouts.get(b)
-        if first is not second and alike and not self.conflicts(first, second):
+        if self.of[a] is not self.of[b] and alike and not self.of[a].conflicts(self.of[b]):
             self.join(a, b)
 
-    def all(self) -> list[list[Value]]:
-        unique = {id(members): members for members in self.of.values()}
-        return list(unique.values())
+    def keep_apart(self, a: Value, b: Value) -> None:
+        self.of[a].apart.add(b)
+        self.of[b].apart.add(a)
+
+    def all(self) -> list[_Class]:
+        return list(dict.fromkeys(self.of.values()))
 
 
 def _layout(classes: _Classes, scratch: set[Value]) -> Storage:
     """Place the largest buffers first, each at the lowest offset free of those alive with it."""
-    placed: list[tuple[list[Value], Buffer]] = []
-    buffers: dict[Value, Buffer] = {}
+    buffers: dict[_Class, Buffer] = {}
     end = 0
-    for members in sorted(classes.all(), key=lambda m: -_bytes(m)):
-        layout = classes.layouts.get(members[0])
+    for each in sorted(classes.all(), key=lambda each: -each.bytes):
+        layout = classes.layouts.get(next(iter(each.members)))
         if layout is not None:
-            buffers.update(dict.fromkeys(members, Buffer(members[0].type, -1, layout)))  # type: ignore[arg-type]
+            buffers[each] = Buffer(each.type, -1, layout)
             continue
-        size = _bytes(members)
-        alignment = ALIGNMENT if scratch.isdisjoint(members) else SCRATCH_ALIGNMENT
-        taken = sorted(
-            (buffer.offset, buffer.offset + round_up(buffer.size))
-            for others, buffer in placed
-            if classes.conflicts(members, others)
-        )
+        alignment = ALIGNMENT if scratch.isdisjoint(each.members) else SCRATCH_ALIGNMENT
+        near = {classes.of[value] for value in each.apart if value in classes.of}
+        placed = (buffers[other] for other in near if other in buffers)
+        taken = sorted((it.offset, it.offset + round_up(it.size)) for it in placed if it.layout is None)
         offset = 0
         for start, stop in taken:
-            if offset + size <= start:
+            if offset + each.bytes <= start:
                 break
             offset = round_up(max(offset, stop), alignment)
-        type = members[0].type
-        assert isinstance(type, TileType)
-        buffer = Buffer(type, offset)
-        placed.append((members, buffer))
-        buffers.update(dict.fromkeys(members, buffer))
-        end = max(end, offset + round_up(size))
-    return Storage(buffers, end)
-
-
-def _bytes(members: list[Value]) -> int:
-    type = members[0].type
-    assert isinstance(type, TileType)
-    return type.size * type.dtype.itemsize
+        buffers[each] = Buffer(each.type, offset)
+        end = max(end, offset + round_up(each.bytes))
+    return Storage({value: buffers[each] for value, each in classes.of.items()}, end)
