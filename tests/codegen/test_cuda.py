@@ -15,8 +15,8 @@ def emitted(kernel, ndim=1, tiled=True, block_dim=128, checked=False):
     target = Target("cuda", "90a", block_dim, tiled, ndim, checked, checked)
     target = choose_block(function, target)
     lowered, storage = run_pipeline(function, target)
-    source, sites, shared = emit_cuda(lowered, storage, target)
-    return source[source.index("struct Params") :], sites, shared
+    source, sites = emit_cuda(lowered, storage, target)
+    return source[source.index("struct Params") :], sites, storage.size
 
 
 def between(text, first, last):
@@ -123,8 +123,9 @@ def swapped(a: tk.array2d[float], b: tk.array2d[float], n: int):
 
 def test_tiles_swapped_in_memory_wait_between_saving_and_writing():
     source, _, _ = emitted(swapped)
-    text = between(source, "saved", "tk::store")
-    assert text.index("saved") < text.index("team.sync()")
+    loop = between(source, "for (tk::i32", "tk::store_registers")
+    saved, read = loop.index("t64_f32[e"), loop.index("= t64_f32[")
+    assert saved < loop.index("team.sync()", saved) < read
 
 
 @tk.kernel
@@ -175,7 +176,7 @@ def test_strides_that_the_class_of_an_array_fixes_are_known():
     function = scaled.trace(scaled.default_types(), LaunchForm(True, 2, 128))
     classes = {"a": ArrayClass(1, True, (False, False), False), "b": ArrayClass(-1, False, (True, False), False)}
     target = choose_block(function, Target("cuda", "90a", 128, True, 2, False, False, arrays=classes))
-    source, _, _ = emit_cuda(*run_pipeline(function, target), target)
+    source, _ = emit_cuda(*run_pipeline(function, target), target)
     assert "p.a.stride[1] = 4;" in source
     assert "p.b.stride[0] = 0;" in source
     assert source.count(".stride[") == 2

@@ -71,8 +71,13 @@ def widened(a: tk.array2d[float], b: tk.array2d[float], out: tk.array2d[float], 
 
 
 def lowered(kernel):
+    """The function before its copies are placed, and its storage."""
     types = {name: ArrayType(tk.float32, 2) for name in ("a", "b", "out")} | {"n": ScalarType(tk.int32)}
-    return run_pipeline(kernel.trace(types, LaunchForm(True, 1)), Target())
+    seen = {}
+    run_pipeline(kernel.trace(types, LaunchForm(True, 1)), Target(), seen.__setitem__)
+    seen.pop("place_copies")
+    fn = seen.popitem()[1]
+    return fn, assign_storage(fn)
 
 
 def test_a_rolled_gemm_loop_accumulates_in_place():

@@ -252,7 +252,7 @@ def _get_emit(cx: Any, t: Any, lane: str) -> str:
     return t.at([lane])  # type: ignore[no-any-return]
 
 
-@builtin(late=True, reuses=("t",))
+@builtin(late=True, reuses=("t",), in_place="t")
 def lane_set(t: Tile, lane: Scalar, x: Scalar) -> Tile:
     """The tile with a lane's element replaced."""
 
@@ -270,10 +270,8 @@ def _set_reference(t: Any, lane: Any, x: Any) -> Any:
 
 
 @lane_set.emit
-def _set_emit(cx: Any, results: Any, t: Any, lane: str, x: str) -> None:
-    target = cx.tile(results[0])
-    cx.copy_tiles([(target, t)])
-    cx.line(f"{target.at([lane])} = {x};")
+def _set_emit(cx: Any, t: Any, lane: str, x: str) -> None:
+    cx.line(f"{t.at([lane])} = {x};")
 
 
 @builtin(late=True)

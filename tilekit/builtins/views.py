@@ -82,7 +82,7 @@ def _view_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, Any
     return {"base": base}
 
 
-@builtin(operator="view=", reuses=("base",), moves=("base", "value"), cooperative=True)
+@builtin(operator="view=", reuses=("base",), in_place="base", moves=("base", "value"), cooperative=True)
 def view_replace(base: Tile, value: Tile, offset: Scalar | None, map: ViewMap) -> Tile:
     """A tile with the elements that a map names replaced by those of another tile."""
 
@@ -113,10 +113,8 @@ def _replace_reference(base: Any, value: Any, offset: Any, map: ViewMap) -> Any:
 
 
 @view_replace.emit
-def _replace_emit(cx: Any, results: Any, base: Any, value: Any, offset: str | None, map: ViewMap) -> None:
-    target = cx.tile(results[0])
-    cx.copy_tiles([(target, base)])
-    part = cx.viewed(target, map, offset)
+def _replace_emit(cx: Any, base: Any, value: Any, offset: str | None, map: ViewMap) -> None:
+    part = cx.viewed(base, map, offset)
     with cx.each_element(part) as index:
         cx.line(f"{part.at(index)} = {value.at(index)};")
 
@@ -129,7 +127,7 @@ def _replace_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, 
     }
 
 
-@builtin(operator="view=number", reuses=("base",), moves=("base", "value"), cooperative=True)
+@builtin(operator="view=number", reuses=("base",), in_place="base", moves=("base", "value"), cooperative=True)
 def view_fill(base: Tile, value: Scalar, offset: Scalar | None, map: ViewMap) -> Tile:
     """A tile with the elements that a map names replaced by one number."""
 
@@ -158,10 +156,8 @@ def _fill_reference(base: Any, value: Any, offset: Any, map: ViewMap) -> Any:
 
 
 @view_fill.emit
-def _fill_emit(cx: Any, results: Any, base: Any, value: str, offset: str | None, map: ViewMap) -> None:
-    target = cx.tile(results[0])
-    cx.copy_tiles([(target, base)])
-    part = cx.viewed(target, map, offset)
+def _fill_emit(cx: Any, base: Any, value: str, offset: str | None, map: ViewMap) -> None:
+    part = cx.viewed(base, map, offset)
     with cx.each_element(part) as index:
         cx.line(f"{part.at(index)} = {value};")
 
@@ -245,7 +241,7 @@ def _index_emit(cx: Any, index: str, extent: int, span: int, wrap: bool, axis: i
 # Single elements: one lane writes them without the others.
 
 
-@builtin(operator="element=", reuses=("base",), moves=("base", "value"))
+@builtin(operator="element=", reuses=("base",), in_place="base", moves=("base", "value"))
 def element_write(base: Tile, value: Scalar, offset: Scalar | None, map: ViewMap) -> Tile:
     """A tile with one element replaced by a number."""
 
@@ -269,7 +265,7 @@ def _write_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, An
 element_write.ignores(_write_ignores)
 
 
-@builtin(operator="element op=", reuses=("base",))
+@builtin(operator="element op=", reuses=("base",), in_place="base")
 def element_update(base: Tile, value: Scalar, offset: Scalar | None, map: ViewMap, symbol: str) -> Tile:
     """A tile with one element updated by a number; where several lanes update it, each counts."""
 
@@ -297,11 +293,10 @@ def _update_reference(base: Any, value: Any, offset: Any, map: ViewMap, symbol: 
 
 
 @element_update.emit
-def _update_emit(cx: Any, results: Any, base: Any, value: str, offset: str | None, map: ViewMap, symbol: str) -> None:
-    target, update = cx.tile(results[0]), UPDATES[symbol]
-    cx.copy_tiles([(target, base)])
+def _update_emit(cx: Any, base: Any, value: str, offset: str | None, map: ViewMap, symbol: str) -> None:
+    update = UPDATES[symbol]
     with cx.leader():
-        element = cx.viewed(target, map, offset).at(())
+        element = cx.viewed(base, map, offset).at(())
         cx.update(element, f"tk::{update.native}({element}, {value})", update.atomic(f"&{element}", value))
 
 

@@ -18,11 +18,11 @@ LONG = 2000
 long for twice as many."""
 
 
-def emit_cpu(fn: Function, storage: Storage, target: Target) -> tuple[str, list[Site], int]:
-    """The source of a function, the places in it that can report, and the bytes that it needs for tiles.
+def emit_cpu(fn: Function, storage: Storage, target: Target) -> tuple[str, list[Site]]:
+    """The source of a function, and the places in it that can report.
 
     Its entry point is ``tk_launch(const tk::Launch*, begin, end, arena, tk::Error*)``; the ``Params`` follow the launch
-    in memory. It runs the blocks from ``begin`` to before ``end``, with that many bytes at ``arena`` for tiles.
+    in memory. It runs the blocks from ``begin`` to before ``end``, with the storage of tiles at ``arena``.
     """
     emitter = Emitter(fn, storage, target) if storage.buffers else PointEmitter(fn, storage, target)
     for name, value in fn.params.items():
@@ -33,7 +33,7 @@ def emit_cpu(fn: Function, storage: Storage, target: Target) -> tuple[str, list[
     if isinstance(emitter, PointEmitter) and len(emitter.lines) <= LONG:
         rows = _Rows(target.ndim, emitter.safe, emitter.inside)
     code = "\n".join([_head(fn, target.ndim), *emitter.lines, rows.text(fn)])
-    return whole(fn.name, code), emitter.sites, emitter.arena
+    return whole(fn.name, code), emitter.sites
 
 
 def _head(fn: Function, ndim: int) -> str:

@@ -12,7 +12,7 @@ from tilekit.codegen.refs import Site
 from tilekit.codegen.storage import Storage
 from tilekit.codegen.target import Target
 from tilekit.codegen.text import cpp_type, member
-from tilekit.ir.core import Function, walk
+from tilekit.ir.core import Function
 from tilekit.ir.types import ArrayType, DType
 
 _BYTES = 16
@@ -22,8 +22,8 @@ _MOST_OPS = 24
 """Kernels with more keep a GPU busy by what they compute, and their code several times over would only be long."""
 
 
-def emit_cuda(fn: Function, storage: Storage, target: Target) -> tuple[str, list[Site], int]:
-    """The source of a function, the places in it that can report, and the bytes of dynamic shared memory of a block.
+def emit_cuda(fn: Function, storage: Storage, target: Target) -> tuple[str, list[Site]]:
+    """The source of a function, and the places in it that can report.
 
     Its entry point is ``tk_launch(const Args)``, with the ``tk::Launch`` and the ``Params`` in one. Each block of the
     launch has ``target.threads`` threads and runs one block of the kernel; where a kernel under ``launch`` has nothing
@@ -36,13 +36,13 @@ def emit_cuda(fn: Function, storage: Storage, target: Target) -> tuple[str, list
     if emitter.kept is not None:
         head, tail = _head_of_points(fn, target, emitter.kept), _tail_of_points(fn, target, emitter.kept, together)
     else:
-        head, tail = _head(fn, target, emitter.exchanged), _tail(fn, target, runs_points(fn, target))
+        head, tail = _head(fn, target, emitter.exchanged), _tail(fn, target, target.runs_points(fn))
     units = [f"TK_GEMM_UNIT({unit.name})  // {unit}\n" for unit in units_of(fn)]
-    return whole(fn.name, "\n".join([*units, head, *emitter.lines, tail])), emitter.sites, emitter.arena
+    return whole(fn.name, "\n".join([*units, head, *emitter.lines, tail])), emitter.sites
 
 
 def _emitted(fn: Function, storage: Storage, target: Target, together: int) -> CudaEmitter:
-    emitter = CudaEmitter(fn, storage, target, alone=runs_points(fn, target))
+    emitter = CudaEmitter(fn, storage, target, alone=target.runs_points(fn))
     for name, value in fn.params.items():
         emitter.scalars[value] = f"p.{member(name)}"
     if together > 1:
@@ -53,18 +53,13 @@ def _emitted(fn: Function, storage: Storage, target: Target, together: int) -> C
     return emitter
 
 
-def runs_points(fn: Function, target: Target) -> bool:
-    """Whether each thread runs points of the launch by itself, after lanes were formed."""
-    return not target.tiled and not any(op.builtin.cooperative or _gathers(op) for op in walk(fn.body))
-
-
 def points_together(fn: Function, target: Target, sites: Sequence[Site]) -> int:
     """How many points a thread may run side by side: all that they read comes before all that they write.
 
     One access of four bytes at a time leaves a GPU's memory idle for a third of the time, however many threads wait.
     A point that can report at one of the ``sites`` stops there, and would stop those beside it.
     """
-    if not runs_points(fn, target) or sites or target.checked or len(fn.body.ops) > _MOST_OPS:
+    if not target.runs_points(fn) or sites or target.checked or len(fn.body.ops) > _MOST_OPS:
         return 1
     written, size = False, 0
     for op in fn.body.ops:
@@ -76,10 +71,6 @@ def points_together(fn: Function, target: Target, sites: Sequence[Site]) -> int:
         types = [type for name, type in op.types().items() if name in touched]
         size = max([size, *(type.dtype.itemsize for type in types)])
     return min(max(_BYTES // size, 1), _MOST_TOGETHER) if size else 1
-
-
-def _gathers(op: object) -> bool:
-    return op.builtin.carries and not op.builtin.by_element  # type: ignore[attr-defined]
 
 
 def _head(fn: Function, target: Target, exchanged: int) -> str:

@@ -18,10 +18,9 @@ from tilekit.codegen.orders import PACK_BYTES
 from tilekit.codegen.refs import ElementIndex, TileRef, coordinates
 from tilekit.codegen.register_loops import each_register
 from tilekit.codegen.repeats import MOST_SPELLED, MOST_UNROLLED, unrolled
-from tilekit.codegen.storage import Buffer, Storage, round_up
+from tilekit.codegen.storage import Buffer, Storage
 from tilekit.codegen.target import Target
 from tilekit.codegen.text import cpp_type
-from tilekit.errors import KernelNotImplementedError
 from tilekit.ir.affine import affine_of, definitions
 from tilekit.ir.core import Block, Function, Op, Value, walk
 from tilekit.ir.regions import carried_params, counted, emitted, emitted_params, region_of, repeats
@@ -236,36 +235,9 @@ class CudaEmitter(Divisions):
 
     # Tiles.
 
-    def copy_tiles(self, moves: Sequence[tuple[TileRef, TileRef]]) -> None:
-        moves = [(to, source) for to, source in moves if not (to.buffer is source.buffer and to.map == source.map)]
-        if not moves:
-            return
-        if self.alone:
-            raise KernelNotImplementedError(
-                "a lane writes an element of a tile whose old elements are used later as well; write the elements of "
-                "a copy of the tile, or use the old tile before"
-            )
-        places = [tuple(tile.buffer for tile in tiles if tile.layout is None) for tiles in zip(*moves, strict=True)]
-        access = Access(reads=places[1], writes=places[0])
-        self.step(access)
-        super().copy_tiles(moves)
-        if self._inside is not None and access.writes:  # the op goes on to write what was copied
-            self.sync()
-            self.step(self._access(self._inside))
-
-    def saved_all(self, some: bool) -> None:
-        if some:
-            self.line("team.sync();")
-
-    def temporary(self, source: TileRef, end: int) -> tuple[TileRef, int]:
-        saved, type = self.fresh("saved"), source.type
-        place = Buffer(type, -1, source.layout)
-        if source.layout is not None:
-            self._declare_registers(source.element, saved, source.layout)
-        else:
-            self.line(f"{source.element}* const {saved} = ({source.element}*)(arena + {end});")
-        size = 0 if source.layout is not None else round_up(type.size * type.dtype.itemsize)
-        return TileRef(saved, type, ViewMap.identity(source.shape), place), size
+    def copy(self, to: TileRef, source: TileRef) -> None:
+        assert not self.alone, "a lane copies no tile that all lanes share"
+        super().copy(to, source)
 
     @contextmanager
     def leader(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilekit.codegen.loops import Loops
 from tilekit.codegen.refs import ElementIndex, Site, TileRef, exchanges, in_place
-from tilekit.codegen.storage import Buffer, Storage, round_up
+from tilekit.codegen.storage import Buffer, Storage
 from tilekit.codegen.target import Target
 from tilekit.codegen.text import const_literal, cpp_type, string
 from tilekit.errors import Location
@@ -20,8 +20,6 @@ COORDINATES = ("c0", "c1", "c2", "c3")
 """What the coordinates of a block or point are called."""
 _DEEPEST = 16
 """Levels that lines are indented by at most: text of a thousand nested branches would be mostly blanks."""
-_ON_STACK = 256
-"""Bytes of a tile up to which a copy for a moment lies on the stack, where the compiler may keep it in registers."""
 
 
 class Emitter(Loops):
@@ -39,8 +37,6 @@ class Emitter(Loops):
         self.operands: dict[str, Any] = {}
         """Of the current op, as its emit rule takes them."""
         self.sites: list[Site] = []
-        self.arena = storage.size
-        """Bytes of the arena, what is only needed for moments included."""
         self.lane_name = "0"
         """The lane that runs the current line, as an expression."""
         self._passed: list[tuple[str, int, str]] = []
@@ -259,29 +255,25 @@ class Emitter(Loops):
 
     def carry(self, results: Sequence[Value], params: Sequence[Value], init: Sequence[Any]) -> None:
         """Declare a loop's variables with their first values; results are read from the same variables."""
-        moves = []
         for result, param, first in zip(results, params, init, strict=True):
-            if not isinstance(param.type, TileType):
+            if isinstance(param.type, TileType):
+                assert in_place(self.tile(param), first), "a tile is carried where it does not lie"
+            else:
                 name = self.define(param)
                 self.line(f"{self.cpp(param.type)} {name} = {first};")
                 self.scalars[result] = name
-            else:
-                moves.append((self.tile(param), first))
-        self.copy_tiles(moves)
 
     def assign(self, targets: Sequence[Value | str], values: Sequence[Value | Const]) -> None:
         """``targets = values`` as if at once: no assignment sees the effect of another."""
         scalars: list[tuple[str, str, str]] = []
-        tiles: list[tuple[TileRef, TileRef]] = []
         for target, value in zip(targets, values, strict=True):
             source = self.name(value)
             if isinstance(source, TileRef):
                 assert isinstance(target, Value)
-                tiles.append((self.tile(target), source))
+                assert in_place(self.tile(target), source), "a tile is yielded where it does not lie"
             else:
                 name = target if isinstance(target, str) else self.scalars[target]
                 scalars.append((name, source, self.cpp(value.type)))
-        self.copy_tiles(tiles)
         written = {name for name, _, _ in scalars}
         moves = []
         for name, source, type in scalars:
@@ -296,22 +288,11 @@ class Emitter(Loops):
             self.line(f"{name} = {source};")
 
     def copy_tiles(self, moves: Sequence[tuple[TileRef, TileRef]]) -> None:
-        """Copies between buffers as if at once."""
+        """Copy tiles one after the other, or where they change places, element by element."""
         needed = [(to, source) for to, source in moves if not in_place(to, source)]
         if exchanges(needed):
             return self.exchange_elements(needed)
-        ready = []
-        end = self.storage.size
         for to, source in needed:
-            if any(written.buffer.overlaps(source.buffer) for written, _ in needed):
-                copy, size = self.temporary(source, end)
-                end += size
-                self.copy(copy, source)
-                source = copy
-            ready.append((to, source))
-        self.arena = max(self.arena, end)
-        self.saved_all(len(ready) > 0 and any(source.buffer.offset < 0 for _, source in ready))
-        for to, source in ready:
             self.copy(to, source)
 
     def exchange_elements(self, moves: Sequence[tuple[TileRef, TileRef]]) -> None:
@@ -322,20 +303,6 @@ class Emitter(Loops):
                 self.line(f"const {source.element} {name} = {source.at(index)};")
             for name, (to, _) in zip(saved, moves, strict=True):
                 self.line(f"{to.at(index)} = {name};")
-
-    def saved_all(self, some: bool) -> None:
-        """All copies for a moment are made, if there are any; their originals may be overwritten now."""
-
-    def temporary(self, source: TileRef, end: int) -> tuple[TileRef, int]:
-        """A place for a copy of a tile for a moment, and how many bytes it takes from the arena's end on."""
-        saved = self.fresh("saved")
-        size = source.type.size * source.type.dtype.itemsize
-        if size <= _ON_STACK:
-            self.line(f"{source.element} {saved}[{source.type.size}];")
-            size = 0
-        else:
-            self.line(f"{source.element}* const {saved} = ({source.element}*)(arena + {end});")
-        return TileRef(saved, source.type, ViewMap.identity(source.shape), Buffer(source.type, -1)), round_up(size)
 
     def defers(self, value: Value) -> bool:
         """Whether a tile is loaded where it is used."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilekit.ir.array_parts import whole_of
-from tilekit.ir.core import Function, Op, Value
+from tilekit.ir.core import Function, Op, Value, walk
 from tilekit.ir.types import ArrayType
 
 
@@ -67,6 +67,10 @@ class Target:
     def is_cpu(self) -> bool:
         return self.kind == "cpu"
 
+    def runs_points(self, fn: Function) -> bool:
+        """Whether each thread of a GPU runs points of the launch by itself, after lanes were formed."""
+        return not self.is_cpu and not self.tiled and not any(_together(op) for op in walk(fn.body))
+
     def class_of(self, array: Value, fn: Function, defined: Mapping[Value, Op]) -> ArrayClass:
         """What may be assumed of an array of a function: a parameter, or a part of one such as ``a[i]``."""
         whole, parts = whole_of(array, defined)
@@ -74,3 +78,8 @@ class Target:
         name = next((name for name, param in fn.params.items() if param is whole), "")
         found = self.arrays.get(name) or ArrayClass(-1, False, (False,) * whole.type.ndim, True)
         return found.part(array.type.ndim) if parts else found
+
+
+def _together(op: Op) -> bool:
+    """Whether the lanes of a block do something together, or are run by a loop."""
+    return op.builtin.cooperative or (op.builtin.carries and not op.builtin.by_element)

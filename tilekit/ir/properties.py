@@ -72,6 +72,8 @@ class Properties:
     """Floats among its results may hold bits of integers that depend on floats: their gradient is not lost unseen."""
     reuses: tuple[str, ...] = ()
     """Tile operands whose storage the result may take over."""
+    in_place: str = ""
+    """The tile operand that it changes where it lies: the first result is in the same place."""
     stops_gradient: bool = False
     """No gradient flows through it: its results are constants of differentiation."""
     region: Region | None = None

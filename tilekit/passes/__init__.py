@@ -21,6 +21,7 @@ from tilekit.passes.inline import inline
 from tilekit.passes.issue_warnings import issue_warnings
 from tilekit.passes.legalize import legalize
 from tilekit.passes.mask_missing_lanes import mask_missing_lanes
+from tilekit.passes.place_copies import place_copies
 from tilekit.passes.read_factors_in_place import read_factors_in_place
 from tilekit.passes.simplify import simplify
 from tilekit.passes.uniformity import check_lanes, runs_lanes
@@ -62,4 +63,7 @@ def run_pipeline(fn: Function, target: Target, observe: Observer = lambda name, 
         verify(fn)
         observe("legalize", fn)
     issue_warnings(fn, target)
-    return fn, assign_storage(fn, assign_layouts(fn, target))
+    fn, storage = place_copies(fn, assign_storage(fn, assign_layouts(fn, target)))
+    verify(fn)
+    observe("place_copies", fn)
+    return fn, storage

@@ -90,10 +90,10 @@ def generate(function: Function, target: Target, observe: Observer = lambda name
 
     with room_for(nesting(function.body)):
         lowered, storage = run_pipeline(function, target, seen)
-        source, sites, arena = emit_cpu(lowered, storage, target)
+        source, sites = emit_cpu(lowered, storage, target)
     dump.emitted("cpu", "cpp", source)
     lanes = target.block_dim if runs_lanes(function, target.tiled) else None
-    return Generated(lowered, source, arena, tuple(sites), _is_serial(lowered), lanes, storage)
+    return Generated(lowered, source, storage.size, tuple(sites), _is_serial(lowered), lanes, storage)
 
 
 def _is_serial(function: Function) -> bool:

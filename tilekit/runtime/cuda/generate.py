@@ -63,10 +63,10 @@ def _generate(function: Function, target: Target, observe: Observer) -> Generate
 
     target = choose_block(function, target)
     lowered, storage = run_pipeline(function, target, seen)
-    source, sites, shared_bytes = emit_cuda(lowered, storage, target)
+    source, sites = emit_cuda(lowered, storage, target)
     dump.emitted("cuda", "cu", source)
-    check_shared_memory(lowered, storage, shared_bytes, shared_limit(target.arch), f"sm_{target.arch}")
+    check_shared_memory(lowered, storage, storage.size, shared_limit(target.arch), f"sm_{target.arch}")
     lanes = target.block_dim if runs_lanes(function, target.tiled) else None
     together = 1 if lanes else points_together(lowered, target, sites)
     how = lanes, storage, target.threads, together
-    return Generated(lowered, source, shared_bytes, tuple(sites), False, *how)
+    return Generated(lowered, source, storage.size, tuple(sites), False, *how)

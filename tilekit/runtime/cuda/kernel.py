@@ -9,7 +9,6 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tilekit.codegen.cuda import runs_points
 from tilekit.codegen.shared_memory import check_shared_memory
 from tilekit.codegen.target import Target
 from tilekit.errors import DeviceError, KernelTypeError, KernelValueError
@@ -58,7 +57,7 @@ class CudaKernel:
         self._threads = generated.threads
         self._gathers = generated.lanes is not None and not target.tiled
         """Whether a block is ``block_dim`` consecutive points."""
-        self._single = runs_points(generated.function, target)
+        self._single = target.runs_points(generated.function)
         """Whether each thread is a point."""
         self.types = {name: value.type for name, value in generated.function.params.items()}
         layout = struct.Struct(CONFIG + LAUNCH + "".join(map(format_of, self.types.values())))
