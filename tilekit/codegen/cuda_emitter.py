@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from tilekit.codegen.barriers import ARRAYS, Access, Pending, Place, Steps, verify_barriers
+from tilekit.codegen.barriers import ARRAYS, Access, Place, Steps, verify_barriers
 from tilekit.codegen.deferred import deferred_loads
 from tilekit.codegen.divisions import Divisions
 from tilekit.codegen.emitter import Emitter
@@ -23,7 +23,7 @@ from tilekit.codegen.target import Target
 from tilekit.codegen.text import cpp_type
 from tilekit.ir.affine import affine_of, definitions
 from tilekit.ir.core import Block, Function, Op, Value, walk
-from tilekit.ir.regions import carried_params, counted, emitted, emitted_params, region_of, repeats
+from tilekit.ir.regions import carried_params, counted, emitted_params, region_of, repeats
 from tilekit.ir.types import DType, TileType
 from tilekit.ir.views import ViewMap
 
@@ -44,9 +44,10 @@ class CudaEmitter(Divisions):
         self.kept: list[DType] | None = None
         """Of a thread with several points: what it writes once it has computed all of them; else None."""
         self.steps = Steps()
-        self.pending = Pending()
-        self._inside: Op | None = None
-        """The op whose accesses stand for those of all ops inside it."""
+        self._inside = False
+        """Whether an op is being written, of which those inside it are parts."""
+        self._touched: list[TileRef] = []
+        """The tiles that its code was given."""
         self._registers: dict[Buffer, str] = {}
         self._layouts: dict[AnyLayout, str] = {}
         """What the code calls them."""
@@ -60,9 +61,6 @@ class CudaEmitter(Divisions):
         self._runs: dict[str, str] = {}
         """Of deferred tiles whose neighbours are loaded together, by what the code calls the part of the array: what it
         calls the thread's."""
-        bodies = [fn.body, *(block for op in walk(fn.body) for block in op.blocks)]
-        self._used = {value for block in bodies for op in block.ops for value in op.inputs()}
-        self._used |= {value for block in bodies for value in block.results if isinstance(value, Value)}
 
     def buffer_name(self, buffer: Buffer) -> str:
         if buffer.layout is None:
@@ -94,60 +92,50 @@ class CudaEmitter(Divisions):
         """A GPU's blocks run to their end."""
 
     def sync(self) -> None:
+        """The threads of the block wait for each other."""
         self.line("team.sync();")
-        self.pending.clear()
         self.steps.items.append(None)
 
-    def step(self, access: Access) -> None:
-        """Wait if needed before what the next lines do."""
-        if not (access.reads or access.writes):
-            return
-        if self.pending.conflicts(access):
-            self.sync()
-        self.pending.add(access)
-        self.steps.items.append(access)
-
-    def _access(self, op: Op) -> Access:
-        reads: list[Place] = []
-        writes: list[Place] = []
-        inner = emitted(Block((), (op,)))
-        for each in inner:
-            own = each.builtin
-            reads += [ARRAYS] if own.reads else []
-            writes += [ARRAYS] if own.writes or own.atomics else []
-            if not own.view:
-                reads += self._memory(each.inputs())
-                reads += [ARRAYS] if not self._deferred.isdisjoint(each.inputs()) else []
-                writes += [] if own.uninitialized and not self.target.checked else self._memory(each.results)
-            writes += self._memory(emitted_params(each))
-        return Access(tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes)))
-
-    def _memory(self, values: Any) -> list[Place]:
-        found: list[Place] = []
-        for value in values:
-            while value in self._bases:  # a view shows the memory of its base
-                value = self._bases[value]
-            if isinstance(value.type, TileType) and self.storage.buffers[value].layout is None:
-                found.append(self.storage.buffers[value])
+    def tile(self, value: Value) -> TileRef:
+        found = super().tile(value)
+        self._touched.append(found)
         return found
+
+    def _accessed(self, op: Op) -> Access:
+        """What the code of an op touches, by the tiles that it was given, and the arrays of all ops in it."""
+        inner = list(walk(Block((), (op,))))
+        made = [value for each in inner for value in (*each.results, *emitted_params(each))]
+        written = {self.tiles[value].buffer for value in made if value in self.tiles}
+        memory = {tile.buffer for tile in self._touched if tile.layout is None and not tile.plane}
+        reads: set[Place] = {buffer for buffer in memory if buffer not in written}
+        writes: set[Place] = {buffer for buffer in memory if buffer in written}
+        if any(tile.plane for tile in self._touched) or any(each.builtin.reads for each in inner):
+            reads.add(ARRAYS)
+        if any(each.builtin.writes or each.builtin.atomics for each in inner):
+            writes.add(ARRAYS)
+        return Access(tuple(reads), tuple(writes))
 
     # Ops.
 
+    def emit(self, op: Op) -> None:
+        if self.alone or self._inside or (op.builtin.carries and op.builtin.by_element):
+            super().emit(op)
+            return
+        self._inside, self._touched, count = True, [], len(self.lines)
+        super().emit(op)
+        self._inside = False
+        if len(self.lines) > count and not op.builtin.view:  # else it only gives something a name
+            self.steps.items.append(self._accessed(op))
+
     def emit_op(self, op: Op, operands: dict[str, Any]) -> None:
-        if self.alone or self._inside is not None:
+        if self.alone:
             super().emit_op(op, operands)
         elif op.builtin.carries and not op.builtin.by_element:
             self._lanes(op, operands)
-        elif op.builtin.carries:
-            super().emit_op(op, operands)
+        elif (op.builtin.writes or op.builtin.atomics) and not op.builtin.cooperative:
+            self._once(op, operands)
         else:
-            self.step(self._access(op))
-            outer, self._inside = self._inside, op
-            if (op.builtin.writes or op.builtin.atomics) and not op.builtin.cooperative:
-                self._once(op, operands)
-            else:
-                super().emit_op(op, operands)
-            self._inside = outer
+            super().emit_op(op, operands)
 
     def element(self, array: str, index: Sequence[str], dtype: DType) -> str:
         return f"tk::element({', '.join((array, *index))})"
@@ -166,7 +154,6 @@ class CudaEmitter(Divisions):
         (body,) = op.blocks
         params = carried_params(op)
         self.carry(op.results, params, operands[region_of(op).init])
-        self.step(self._access(op))
         (lane,) = map(self.define, counted(op))
         with self.in_lane(lane), self.braces():
             self.line(f"const tk::i32 {lane} = team.rank();")
@@ -179,33 +166,24 @@ class CudaEmitter(Divisions):
             self.alone = False
 
     def block(self, block: Block, targets: Sequence[Value | str]) -> None:
-        if self.alone or self._inside is not None or block is self.fn.body:
+        if self.alone or self._inside or block is self.fn.body:
             super().block(block, targets)
             return
         assert self.op is not None
-        entry, outer = self.pending.copy(), self.steps
+        outer = self.steps
         self.steps = Steps(kind="loop" if repeats(self.op) else "branch")
         super().block(block, targets)
-        if self.steps.kind == "loop" and self.pending:  # the next iteration begins with nothing pending
-            self.sync()
         outer.items.append(self.steps)
         self.steps = outer
-        self.pending.merge(entry)  # where the block did not run
 
     def _once(self, op: Op, operands: dict[str, Any]) -> None:
-        """What happens once for the block: one thread does it, and tells the others what it found."""
-        result = op.results[0] if op.results and op.results[0] in self._used else None
-        slot = self.fresh("found")
-        if result is not None:
-            self.shared(self.cpp(result.type), slot, "1")
+        """What happens once for the block: one thread does it, and alone has what it finds."""
+        for result in op.results:
+            self.line(f"[[maybe_unused]] {self.cpp(result.type)} {self.define(result)}{{}};")
         with self.leader():
             found = self.written(op, operands)
             if isinstance(found, str):
-                self.line(f"{slot}[0] = {found};" if result is not None else f"{found};")
-        if result is not None:
-            self.sync()
-            self.define(result, f"{slot}[0]")
-            self.sync()  # before the next one is put there
+                self.line(f"{self.scalars[op.results[0]]} = {found};" if op.results else f"{found};")
 
     def defers(self, value: Value) -> bool:
         return value in self._deferred
@@ -359,4 +337,5 @@ class CudaEmitter(Divisions):
 
     def verify(self) -> None:
         """Prove that no barrier is missing."""
-        verify_barriers(self.steps)
+        if self.target.threads > 1:
+            verify_barriers(self.steps)

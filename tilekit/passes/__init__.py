@@ -18,10 +18,12 @@ from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.expand import expand
 from tilekit.passes.form_lanes import form_lanes
 from tilekit.passes.inline import inline
+from tilekit.passes.insert_barriers import insert_barriers
 from tilekit.passes.issue_warnings import issue_warnings
 from tilekit.passes.legalize import legalize
 from tilekit.passes.mask_missing_lanes import mask_missing_lanes
 from tilekit.passes.place_copies import place_copies
+from tilekit.passes.publish_results import publish_results
 from tilekit.passes.read_factors_in_place import read_factors_in_place
 from tilekit.passes.simplify import simplify
 from tilekit.passes.uniformity import check_lanes, runs_lanes
@@ -37,33 +39,42 @@ def run_pipeline(fn: Function, target: Target, observe: Observer = lambda name, 
     verify(fn)
     fn = compose_views(check_initialized(expand(inline(fn))))
     verify(fn)
+    fn = _with_lanes(fn, target, observe)
+    for run in (*PASSES, *(CPU_PASSES if target.is_cpu else ())):
+        fn = _checked(run.__name__, fn, run(fn), observe)
+    if not target.is_cpu:
+        fn = _checked("choose_gemm", fn, serve_products(fn, target), observe)
+    legal = legalize(fn)
+    if legal is not fn:
+        fn = _checked("legalize", fn, legal, observe)
+    issue_warnings(fn, target)
+    return _placed(fn, target, observe)
+
+
+def _with_lanes(fn: Function, target: Target, observe: Observer) -> Function:
+    """What each lane runs between what they do together, as a loop over lanes."""
     lanes = target.block_dim if runs_lanes(fn, target.tiled) else None
     if lanes is not None:
         check_lanes(fn, target.whole)
         if target.ragged:
-            fn = mask_missing_lanes(fn, lanes)
-            verify(fn)
-            observe("mask_missing_lanes", fn)
+            fn = _checked("mask_missing_lanes", fn, mask_missing_lanes(fn, lanes), observe)
         fn = eliminate_dead_code(fn)
-    fn = form_lanes(fn, lanes, target.ragged, target.whole)
-    verify(fn)
-    observe("form_lanes", fn)
-    for run in (*PASSES, *(CPU_PASSES if target.is_cpu else ())):
-        before, fn = fn, run(fn)
-        if fn is not before:
-            verify(fn)
-        observe(run.__name__, fn)
-    if not target.is_cpu:
-        fn = serve_products(fn, target)
-        verify(fn)
-        observe("choose_gemm", fn)
-    legal = legalize(fn)
-    if legal is not fn:
-        fn = legal
-        verify(fn)
-        observe("legalize", fn)
-    issue_warnings(fn, target)
-    fn, storage = place_copies(fn, assign_storage(fn, assign_layouts(fn, target)))
-    verify(fn)
-    observe("place_copies", fn)
-    return fn, storage
+    return _checked("form_lanes", fn, form_lanes(fn, lanes, target.ragged, target.whole), observe)
+
+
+def _placed(fn: Function, target: Target, observe: Observer) -> tuple[Function, Storage]:
+    """The function and where its tiles lie, with the copies and barriers that this asks for."""
+    if not target.is_cpu and not target.runs_points(fn):
+        fn = _checked("publish_results", fn, publish_results(fn), observe)
+    placed, storage = place_copies(fn, assign_storage(fn, assign_layouts(fn, target)))
+    fn = _checked("place_copies", fn, placed, observe)
+    waiting = insert_barriers(fn, storage, target)
+    return (_checked("insert_barriers", fn, waiting, observe) if waiting is not fn else fn), storage
+
+
+def _checked(name: str, before: Function, after: Function, observe: Observer) -> Function:
+    """What a pass has made, verified and observed."""
+    if after is not before:
+        verify(after)
+    observe(name, after)
+    return after
