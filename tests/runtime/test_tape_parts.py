@@ -11,6 +11,8 @@ import pytest
 import tilekit as tk
 from tests.runtime.tapes import LIBRARIES, ONES, ZEROS, Make, X, numbers, of_numpy, of_warp
 from tilekit.errors import KernelValueError
+from tilekit.runtime.arrays import view_of
+from tilekit.runtime.guards import Prints
 
 
 @tk.kernel
@@ -122,3 +124,65 @@ def test_what_a_launch_that_is_recorded_later_has_written() -> None:
         go(x, y)
     with pytest.raises(KernelValueError, match="is not what kernel 'summed'"):
         tape.backward(grads=[(y, of_numpy(ONES))])
+
+
+UNSEEN: dict[str, Callable[[Any, Any], None]] = {
+    "a launch of a part": lambda x, y: tk.launch(cleared, dim=1, outputs=[y[3:]]),
+    "a launch of a part that is left out": lambda x, y: tk.launch(cleared, dim=1, outputs=[y[3:]], record_tape=False),
+    "a launch of the whole that is left out": lambda x, y: go(x, y, record_tape=False),
+}
+
+
+@LIBRARIES
+@pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
+@pytest.mark.parametrize("name", UNSEEN)
+def test_a_write_that_is_seen_hides_none_that_is_not(make: Make, name: str, before: bool) -> None:
+    """A launch writes all, another one a part, and something unseen the rest, before or after that."""
+    x, z = make(X), make(X, requires_grad=False)
+    y, w = (make(ZEROS, requires_grad=make is of_warp) for _ in range(2))
+
+    def unseen() -> None:
+        (y.numpy() if make is of_warp else y)[0] = 7.0
+
+    with tk.Tape() as tape:
+        go(x, y)
+        if before:
+            unseen()
+        UNSEEN[name](z, y)
+        if not before:
+            unseen()
+        go(y, w)
+    with pytest.raises(KernelValueError, match=r"its argument '[xy]' is not what kernel 'summed'"):
+        tape.backward(grads=[(w, make(ONES, requires_grad=False))])
+
+
+@LIBRARIES
+@pytest.mark.parametrize("name", ["a launch of a part", "a launch of a part that is left out"])
+def test_a_part_that_is_written_is_no_unseen_write(make: Make, name: str) -> None:
+    x, y, w = make(X), make(ZEROS, requires_grad=make is of_warp), make(ZEROS, requires_grad=make is of_warp)
+    with tk.Tape() as tape:
+        go(x, y)
+        UNSEEN[name](x, y)
+        go(y, w)
+    tape.backward(grads=[(w, make(ONES, requires_grad=False))])
+    cubes = [4.0 * value**3 for value in X]
+    assert numbers(tape.gradients[x]) == [*cubes[:3], 0.0]
+
+
+@pytest.mark.parametrize("size", [1, 4096, 4097, 10_000])
+@pytest.mark.parametrize("place", ["first", "last"])
+def test_checksums_are_of_pieces(size: int, place: str) -> None:
+    """What is renewed is what a write touched; a change elsewhere stays one."""
+    array = np.arange(size, dtype=np.float32)
+    view = view_of(array)
+    prints = Prints(view)
+    start = view.pointer + 4 * (size // 2)
+    array[size // 2] += 1.0
+    assert prints.changed(view)
+    prints.renew(view, start, start + 4)
+    assert not prints.changed(view)
+    array[0 if place == "first" else -1] += 1.0
+    assert prints.changed(view)
+    if size == 10_000:
+        prints.renew(view, start, start + 4)
+        assert prints.changed(view)

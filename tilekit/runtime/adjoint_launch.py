@@ -47,11 +47,10 @@ class BackwardLaunch(Launch):
         if self._warm is None or not self._same(gradients) or not self._warm.run(stream):
             self._run_anew(gradients, stream)
         if watch.busy:
-            note_writes(
-                watch.records,
-                {parameter: view_of(array) for parameter, array in gradients.items()},
-                f"a backward launch of kernel {self.kernel.key!r}",
-            )
+            written = {parameter: view_of(array) for parameter, array in gradients.items()}
+            note_writes(watch.records, written, f"a backward launch of kernel {self.kernel.key!r}")
+            if watch.tape is not None:
+                watch.tape.last_writes.see(written.values())
 
     def _run_anew(self, gradients: Mapping[str, Any], stream: Any) -> None:
         device, block_dim, tiled, _, _ = self._how

@@ -11,11 +11,16 @@ import numpy as np
 
 from tilekit.errors import KernelValueError, Location
 from tilekit.ir.notices import calling_place
+from tilekit.ir.views import dense_strides
 from tilekit.runtime.array_view import ArrayView, array_at, byte_range, overlaps
 from tilekit.runtime.arrays import library_of
 
 if TYPE_CHECKING:
     from tilekit.runtime.records import LaunchRecord
+
+
+PIECE = 16384
+"""Bytes that have a checksum of their own."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,7 @@ class Write:
 class Guard:
     """One array of a recorded launch."""
 
-    __slots__ = ("_high", "_low", "_print", "_version", "_written", "view")
+    __slots__ = ("_high", "_low", "_version", "_written", "prints", "view")
 
     def __init__(self, view: ArrayView, verify: bool | None) -> None:
         self.view = view
@@ -38,7 +43,7 @@ class Guard:
         self._written: Write | None = None
         self._version = version_of(view.owner)
         by_content = (view.device == "cpu") if verify is None else verify
-        self._print = fingerprint(view) if by_content else None
+        self.prints = Prints(view) if by_content else None
 
     def meets(self, view: ArrayView, low: int, high: int) -> bool:
         """Whether a write of an array, the bytes from ``low`` to before ``high``, is the first one of this array."""
@@ -56,14 +61,6 @@ class Guard:
     def note(self, write: Write) -> None:
         """Take note of the first write of the array."""
         self._written = write
-
-    def written_unseen(self) -> str | None:
-        """What has written the array that a launch left here, unseen by its tape."""
-        if self._written is not None:  # by a launch: one on the tape, or one that was left out on purpose
-            return None
-        if self._print is not None:
-            return None if self._print == fingerprint(self.view) else "something that the tape has not seen"
-        return None if self._version == version_of(self.view.owner) else "an operation of PyTorch"
 
     def check(self, record: LaunchRecord, name: str) -> None:
         """Refuse to go backward where the array is not what it was.
@@ -86,7 +83,7 @@ class Guard:
             return f"{self._written.what} has written that array since{line}"
         if self._version is not None and self._version != version_of(self.view.owner):
             return "an operation of PyTorch has written that tensor since"
-        if self._print is not None and self._print != fingerprint(self.view):
+        if self.prints is not None and self.prints.changed(self.view):
             return "its contents have changed since, by nothing that the tape has seen"
         return None
 
@@ -107,9 +104,40 @@ def _share_version(one: Any, other: Any) -> bool:
     return bool(one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr())
 
 
-def fingerprint(view: ArrayView) -> int:
-    """A checksum of an array's elements."""
-    return zlib.crc32(_bits(view).view(np.uint8).data)
+class Prints:
+    """Checksums of an array's elements: of pieces of its memory where that is dense and on the CPU, else one."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, view: ArrayView) -> None:
+        self._of = _prints(view)
+
+    def copy(self) -> Prints:
+        made = Prints.__new__(Prints)
+        made._of = self._of.copy()
+        return made
+
+    def changed(self, view: ArrayView) -> bool:
+        """Whether the array has other elements than it had."""
+        return self._of != _prints(view)
+
+    def renew(self, view: ArrayView, low: int, high: int) -> None:
+        """Look again at what lies between two addresses."""
+        if len(self._of) == 1:
+            self._of = _prints(view)
+            return
+        first = max(low - view.pointer, 0) // PIECE
+        last = min(-(-(high - view.pointer) // PIECE), len(self._of))
+        self._of[first:last] = _prints(view, first, last)
+
+
+def _prints(view: ArrayView, first: int = 0, last: int | None = None) -> list[int]:
+    """Of the pieces from ``first`` to before ``last``."""
+    data = _bits(view).view(np.uint8).reshape(-1).data
+    if view.device != "cpu" or view.strides != tuple(step * view.dtype.itemsize for step in dense_strides(view.shape)):
+        return [zlib.crc32(data)]
+    pieces = max(-(-len(data) // PIECE), 1)
+    return [zlib.crc32(data[i * PIECE : (i + 1) * PIECE]) for i in range(first, pieces if last is None else last)]
 
 
 def is_zero(view: ArrayView) -> bool:

@@ -51,7 +51,7 @@ def _run(
         raise _no_kernel(kernel)
     reading = None
     forms = kernel.cache
-    if watch.tape is not None and taped:
+    if watch.tape is not None:
         watch.tape.last_writes.look(inputs, outputs)
     if not (watch.saves and taped and forms.may_save):  # what keeps tiles has no quick way
         if forms.misses < PATIENCE or forms.misses % SOMETIMES == 0:
@@ -175,7 +175,7 @@ class Launch:
         if stream is None:
             stream = recorded
         inputs, outputs = self._arguments
-        if watch.tape is not None and taped:
+        if watch.tape is not None:
             watch.tape.last_writes.look(inputs, outputs)
         attempt = self._attempt or attempt_for(inputs, outputs)
         outcome: Outcome = None

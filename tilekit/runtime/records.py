@@ -259,10 +259,13 @@ def note_launch(
         verify = getattr(tape, "verify", None)
         record = LaunchRecord(kernel, dim, given, views, written, how, verify, compiled, saved)
         if watch.tape is not None and tape is watch.tape:
+            watch.tape.last_writes.see([views[name] for name in written], recorded=True)
             watch.tape.last_writes.add(record)
             watch.tape.launches.append(record)
         else:
             tape.record_func(OnWarpsTape(record, tape), [])
+    elif watch.tape is not None:
+        watch.tape.last_writes.see([views[name] for name in written])
 
 
 def record_launch(tape: Tape, kernel: Kernel, dim: Any, arguments: Sequence[Any], how: How) -> None:

@@ -26,12 +26,14 @@ def recorder(tape: Tape) -> Any:
         def record_launch(self, *given: Any, **named: Any) -> None:
             record = WarpRecord(*given, **named)
             record.tell()
+            tape.last_writes.see([record.views[name] for name in record.written])
             tape.launches.append(record)
 
         def record_func(self, backward: Any, arrays: Sequence[Any]) -> None:
             copied = _target_of_copy(backward)
             if copied is not None:
                 note_writes(watch.records, {"": view_of(copied)}, "a copy of Warp's", "warp")
+                tape.last_writes.see([view_of(copied)])
             tape.record_func(backward, arrays)
 
         def record_scope_begin(self, *given: Any, **named: Any) -> None:
