@@ -12,14 +12,16 @@ from tilekit.runtime.array_view import ArrayView
 from tilekit.runtime.arrays import library_of, view_of
 from tilekit.runtime.gradient_store import GradientStore
 from tilekit.runtime.gradients import active_tape, warp_runs, watch
+from tilekit.runtime.guards import is_zero
 from tilekit.runtime.last_writes import LastWrites, seen_as_array
 from tilekit.runtime.records import LaunchRecord
+from tilekit.runtime.tape_copies import CopyRecord
 from tilekit.runtime.tape_functions import FunctionRecord
 from tilekit.runtime.tape_warp import WarpRecord, recorder
 
 __all__ = ["Tape"]
 
-Record = LaunchRecord | WarpRecord | FunctionRecord
+Record = LaunchRecord | WarpRecord | CopyRecord | FunctionRecord
 
 
 class Tape:
@@ -176,7 +178,7 @@ class Tape:
 
         Raises:
             KernelTypeError, KernelValueError: ``loss`` or ``grads`` do not fit, or there is neither and no array of
-                Warp's that could have a gradient already; an array was overwritten.
+                Warp's that may have a gradient already; an array was overwritten.
             KernelNotImplementedError: a kernel's gradient cannot be computed rightly; the error names the op.
         """
         if self._store.broken:
@@ -317,10 +319,15 @@ class Gradients(Mapping[Any, Any]):
 
 
 def _may_have_begun(record: Record) -> bool:
-    """Whether a gradient may start at a record by itself: a function's, or one that an array of Warp's already has."""
+    """Whether a gradient may start at a record by itself: a function's, or one that an array of Warp's already has.
+
+    On a GPU nobody looks whether that is zero, as this would wait for it.
+    """
+    if isinstance(record, FunctionRecord):
+        return True
     owners: list[Any] = [view.owner for view in record.floats().values()]
-    warps = any(library_of.get(type(owner)) == "warp" and owner.grad is not None for owner in owners)
-    return warps or isinstance(record, FunctionRecord)
+    found = (owner.grad for owner in owners if library_of.get(type(owner)) == "warp" and owner.grad is not None)
+    return any(view.device != "cpu" or not is_zero(view) for view in map(view_of, found))
 
 
 def _pairs(given: Any) -> list[tuple[Any, Any]]:

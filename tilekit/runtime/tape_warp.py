@@ -12,6 +12,7 @@ from tilekit.runtime.arrays import view_of
 from tilekit.runtime.gradient_store import GradientStore
 from tilekit.runtime.gradients import watch
 from tilekit.runtime.guards import note_writes
+from tilekit.runtime.tape_copies import WHAT, copies_recorded
 from tilekit.runtime.warp_names import import_warp
 
 if TYPE_CHECKING:
@@ -23,6 +24,16 @@ def recorder(tape: Tape) -> Any:
     warp = import_warp()
 
     class Recorder(warp.Tape):  # type: ignore[misc, name-defined]
+        def __enter__(self) -> Recorder:
+            super().__enter__()
+            self._copies = copies_recorded(warp, tape)
+            self._copies.__enter__()
+            return self
+
+        def __exit__(self, *raised: Any) -> None:
+            self._copies.__exit__(None, None, None)
+            super().__exit__(*raised)
+
         def record_launch(self, *given: Any, **named: Any) -> None:
             record = WarpRecord(*given, **named)
             record.tell()
@@ -32,7 +43,7 @@ def recorder(tape: Tape) -> Any:
         def record_func(self, backward: Any, arrays: Sequence[Any]) -> None:
             copied = _target_of_copy(backward)
             if copied is not None:
-                note_writes(watch.records, {"": view_of(copied)}, "a copy of Warp's", "warp")
+                note_writes(watch.records, {"": view_of(copied)}, WHAT, "warp")
                 tape.last_writes.see([view_of(copied)])
             tape.record_func(backward, arrays)
 
