@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import Any
 
@@ -23,6 +23,8 @@ class Affine:
     constant: int = 0
     terms: Mapping[Any, int] = field(default_factory=dict)
     """By what a factor belongs to: a ``Value``, or what generated code calls one."""
+    bits: int = field(default=64, compare=False)
+    """Of the narrowest integers that it is computed in: the number is the sum modulo ``2**bits``."""
 
     def factor(self, value: Any) -> int:
         """How much a step of ``value`` adds."""
@@ -36,20 +38,22 @@ class Affine:
     def replace(self, value: Value, other: Affine) -> Affine:
         """The sum where ``value`` is ``other``."""
         rest = {item: by for item, by in self.terms.items() if item is not value}
-        return Affine(self.constant, rest) + other * self.factor(value)
+        return Affine(self.constant, rest, self.bits) + other * self.factor(value)
 
     def __add__(self, other: Any) -> Affine:
         other = _as_affine(other)
         values = dict.fromkeys((*self.terms, *other.terms))
         terms = {value: self.factor(value) + other.factor(value) for value in values}
-        return Affine(self.constant + other.constant, {value: by for value, by in terms.items() if by})
+        kept = {value: by for value, by in terms.items() if by}
+        return Affine(self.constant + other.constant, kept, min(self.bits, other.bits))
 
     def __mul__(self, other: Any) -> Affine:
         other = _as_affine(other)
         if self.terms and other.terms:
             raise TypeError("a product of two run-time integers is not affine")
         scaled, by = (self, other.constant) if not other.terms else (other, self.constant)
-        return Affine(scaled.constant * by, {value: f * by for value, f in scaled.terms.items()} if by else {})
+        terms = {value: f * by for value, f in scaled.terms.items()} if by else {}
+        return Affine(scaled.constant * by, terms, min(self.bits, other.bits))
 
     def __neg__(self) -> Affine:
         return self * -1
@@ -73,7 +77,7 @@ def _as_affine(value: Any) -> Affine:
 
 
 def _is_exact(sum: Affine, op: Op) -> bool:
-    """Whether the result of an op is the sum, unless that does not fit an int32."""
+    """Whether the result of an op is the sum, modulo ``2**bits`` of its dtype."""
     type = op.results[0].type
     assert isinstance(type, ScalarType)
     if any(not type.dtype.holds(limit) for value in op.inputs() for limit in value.type.dtype.limits):
@@ -110,4 +114,6 @@ def sum_of(op: Op, given: Mapping[str, Any]) -> Affine | None:
         found = op.builtin.apply("reference", given, op.attrs, types=tuple(v.type for v in op.results))
     except (AttributeError, TypeError, ValueError):  # which is how NumPy says that it cannot
         return None
-    return found if isinstance(found, Affine) and _is_exact(found, op) else None
+    if not isinstance(found, Affine) or not _is_exact(found, op):
+        return None
+    return replace(found, bits=min(found.bits, *(value.type.dtype.bits for value in op.results)))

@@ -92,6 +92,23 @@ class Summed:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """The most that a size may be in a run, as what adds up an array is only right up to there."""
+
+    size: Size
+    most: int
+    array: str
+    """The parameter that is added to."""
+    why: str
+    """What happens beyond, and what to do."""
+    location: Location | None = None
+    """Of what adds to it."""
+
+    def __str__(self) -> str:
+        return f"{self.array}: right up to {self.size} = {self.most}"
+
+
+@dataclass(frozen=True)
 class Program:
     """Launches in order; each function's parameters are, by name, parameters, scratch arrays or computed numbers of the
     program."""
@@ -108,6 +125,8 @@ class Program:
     """Of one: the bytes of scratch in which each block keeps what its loops carry, at most."""
     computed: Mapping[str, Computed] = field(default_factory=dict)
     """Numbers that launches take and the user's launch does not give."""
+    limits: tuple[Limit, ...] = ()
+    """What a run must keep to; else it is an error."""
 
     @classmethod
     def of(cls, function: Function) -> Program:
@@ -116,11 +135,17 @@ class Program:
 
     @property
     def is_one_launch(self) -> bool:
-        """Whether running it is one launch of its function with the program's own arguments over the user's grid."""
+        """Whether running it is one launch of its function with the program's own arguments over the user's grid, where
+        it keeps to the limits."""
         if len(self.launches) != 1 or self.scratch or self.computed:
             return False
         (launch,) = self.launches
         return launch.grid is None and tuple(launch.function.params) == tuple(self.params)
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether running it is running that launch, and no more."""
+        return self.is_one_launch and not self.limits
 
     @property
     def added(self) -> dict[str, Value]:
@@ -148,6 +173,8 @@ class Program:
                 yield from parts(size)
         for number in self.computed.values():
             yield from parts(number.size)
+        for limit in self.limits:
+            yield from parts(limit.size)
 
     @property
     def deciding(self) -> tuple[str, ...]:
@@ -157,11 +184,12 @@ class Program:
 
     def __str__(self) -> str:
         functions = "\n".join(str(launch.function) for launch in self.launches)
-        bare = not (self.scratch or self.computed or self.sums)
+        bare = not (self.scratch or self.computed or self.sums or self.limits)
         if bare and len(self.launches) == 1 and self.launches[0].grid is None:
             return functions
         lines = [f"program {self.name}({', '.join(self.params)})"]
         lines += [f"  {sum}" for sum in self.sums]
+        lines += [f"  {limit}" for limit in self.limits]
         lines += [f"  {name}: {item}" for name, item in {**self.scratch, **self.computed}.items()]
         lines += [f"  {launch}" for launch in self.launches]
         return "\n".join([*lines, functions])

@@ -128,6 +128,10 @@ class Trips:
         return f"len(range({self.start}, {self.stop}, {self.step}))"
 
 
+MAX_BLOCK_DIM = 1024
+MAX_EXTENT = 2**31
+"""Of a grid, so that every coordinate is an int32, and of a scratch array."""
+
 MANY_POINTS = 1 << 21
 """From so many points on a thread may run several: they then fill any GPU all the same."""
 

@@ -11,7 +11,7 @@ from tilekit.errors import Location
 from tilekit.ir.affine import Affine, affine_of, definitions
 from tilekit.ir.array_parts import whole_of
 from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, used_values, walk
-from tilekit.ir.program import Summed
+from tilekit.ir.program import Limit, Summed
 from tilekit.ir.regions import carried_params, inputs_of, repeats
 from tilekit.ir.rewrite import Rewriter
 from tilekit.ir.sizes import Size
@@ -20,6 +20,7 @@ from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.fingerprints import Fingerprints
 from tilekit.passes.host_sizes import size_of, trips
 from tilekit.passes.loops import is_counted
+from tilekit.passes.wraparound import Move
 
 
 class Scattered(Exception):
@@ -92,6 +93,8 @@ class Position:
     """What moves them; None where they all begin at one place."""
     step: int
     """How far that moves them, counting up; 0 without an index."""
+    bits: int
+    """Of the offset."""
     key: tuple[Any, ...]
     """Equal for contributions whose tiles are the same parts of the array, in the same order."""
 
@@ -189,12 +192,14 @@ def additions(fn: Function) -> dict[Value, list[Op]]:
 class Contribution:
     """One atomic addition of a tile, in a function that does nothing else."""
 
-    def __init__(self, fn: Function, add: Op, ndim: int, sized: Mapping[Value, str], table: dict[Any, int]) -> None:
+    def __init__(
+        self, fn: Function, add: Op, dims: tuple[Size, ...], sized: Mapping[Value, str], table: dict[Any, int]
+    ) -> None:
         self.location = add.location
         self.once: frozenset[Counter] | None = None
         """Coordinates by which blocks differ of which only the first contributes; None where that is not known yet."""
         alone = without(fn, lambda op: has_own_effect(op) and op is not add)
-        self.source = Source(alone, ndim, sized, table)
+        self.source = Source(alone, len(dims), sized, table)
         self.add = next(op for op in walk(alone.body) if op is add)
         value = added_by(add)
         assert isinstance(value, Value) and isinstance(value.type, TileType)
@@ -209,11 +214,15 @@ class Contribution:
         if len(set(used)) < len(used):
             twice = next(index for index in used if used.count(index) > 1)
             raise Scattered(1, f"{twice} moves its tiles along two axes", self.location)
-        everything: list[Counter] = [*(Grid(axis) for axis in range(ndim)), *self.loops]
+        everything: list[Counter] = [*(Grid(axis) for axis in range(len(dims))), *self.loops]
         self.moving: list[Counter] = used
         """What moves the tiles, in order of the array's axes."""
         self.summed: list[Counter] = [index for index in everything if index not in used]
         """What is added up to one tile, the outermost first."""
+        self.limits: tuple[Limit, ...] = ()
+        """Up to which sizes it can be gathered."""
+        for position in self.positions:
+            self._limit(position, dims)
 
     @property
     def added(self) -> list[Counter]:
@@ -259,7 +268,7 @@ class Contribution:
             merged[index] = merged.get(index, 0) + factor
         merged = {index: factor for index, factor in merged.items() if factor}
         if not merged:
-            return Position(extent, None, 0, (extent, base))
+            return Position(extent, None, 0, found.bits, (extent, base, found.bits))
         if len(merged) > 1:
             raise Scattered(1, f"{' and '.join(map(str, merged))} move its tiles along one axis", self.location)
         ((index, factor),) = merged.items()
@@ -270,7 +279,16 @@ class Contribution:
             )
         range_key = index if isinstance(index, Grid) else (index.start, index.stop, index.step)
         up = step if isinstance(index, Grid) or index.step > 0 else -step
-        return Position(extent, index, up, (extent, base, factor, range_key))
+        return Position(extent, index, up, found.bits, (extent, base, found.bits, factor, range_key))
+
+    def _limit(self, position: Position, dims: tuple[Size, ...]) -> None:
+        """Raise where tiles surely come back to the same elements; else limit what may bring them there."""
+        if position.index is None:
+            return
+        move, size = Move(position.index, position.step, position.extent, position.bits), trips_of(position.index, dims)
+        if not move.may_hold(size):
+            raise Scattered(1, move.wraps, self.location)
+        self.limits += move.limits(size, self.source.params[self.array], self.location)
 
     def counter(self, value: Value) -> Counter | None:
         """The index that a term of an offset is; None for what is the same in the whole launch."""
@@ -280,10 +298,14 @@ class Contribution:
         return next((index for index in self.loops if index.value is value), None)
 
     def _base(self, rest: Affine) -> Any:
-        sizes = [(self.source.size(value), by) for value, by in rest.terms.items()]
-        if any(size is None for size, _ in sizes):
+        if any(self.source.size(value) is None for value in rest.terms):
             raise Scattered(1, "where its tiles lie is computed from more than one index at a time", self.location)
-        return (rest.constant, frozenset(sizes))
+        return (rest.constant, frozenset((self.source.prints.of(value), by) for value, by in rest.terms.items()))
+
+
+def trips_of(index: Counter, dims: tuple[Size, ...]) -> Size:
+    """How many values an index takes."""
+    return dims[index.axis] if isinstance(index, Grid) else index.trips
 
 
 def entries(operand: Any) -> tuple[Any, ...]:

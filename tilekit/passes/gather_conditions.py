@@ -18,14 +18,17 @@ from tilekit.passes.contributions import (
     Contribution,
     Counter,
     Grid,
+    Index,
     Scattered,
     Source,
     entries,
     is_heavy,
+    trips_of,
 )
 from tilekit.passes.gather_nest import is_product, number_of, split, unrounded
 from tilekit.passes.loops import is_counted
 from tilekit.passes.scope import datum_of
+from tilekit.passes.wraparound import Move
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +77,9 @@ class Kept:
 class Conditions:
     """What of a function's values can be computed again elsewhere."""
 
-    def __init__(self, fn: Function, ndim: int) -> None:
-        self.source = Source(fn, ndim, {value: name for name, value in fn.params.items()}, {})
+    def __init__(self, fn: Function, dims: tuple[Size, ...]) -> None:
+        self.source = Source(fn, len(dims), {value: name for name, value in fn.params.items()}, {})
+        self.dims = dims
         self.table: dict[Any, int] = {}
         """Of the fingerprints of all contributions."""
         self.writers: dict[Value, list[Op]] = {}
@@ -94,7 +98,6 @@ class Conditions:
         Raises:
             Scattered: something else cannot be computed again.
         """
-        contribution.once = None
         own, factors = _own_values(contribution)
         source, seen = contribution.source, set[Value]()
         counters = {Grid(axis) for axis in range(source.ndim)} | {index.value for index in contribution.loops}
@@ -168,15 +171,17 @@ class Conditions:
 
     def _check_taken(self, contribution: Contribution, array: Value, load: Op) -> None:
         """Raise unless what a load reads is overwritten next, by its own block: then another kernel finds the same."""
-        together = self._together(array, load)
+        together, moves = self._together(array, load) or (None, [])
         if together is None or not together <= set(contribution.summed):
             name = contribution.source.params.get(array, array.hint)
             raise Scattered(4, f"it depends on array {name!r}, which the kernel writes", load.location)
         if contribution.once not in (None, together):
             raise Scattered(4, "it depends on arrays that different blocks write", load.location)
         contribution.once = together
+        for move, size in moves:
+            contribution.limits += move.limits(size, self.source.params[contribution.array], load.location)
 
-    def _together(self, array: Value, load: Op) -> frozenset[Counter] | None:
+    def _together(self, array: Value, load: Op) -> tuple[frozenset[Counter], list[tuple[Move, Size]]] | None:
         """By which coordinates the blocks differ that overwrite next what a load reads: only the first of these finds
         something. None where others may overwrite it."""
         store, *others = self.writers[array]
@@ -192,26 +197,40 @@ class Conditions:
         ops = home[store].ops
         return self._not_apart(store) if ops.index(load) < ops.index(store) else None
 
-    def _not_apart(self, store: Op) -> frozenset[Counter] | None:
+    def _not_apart(self, store: Op) -> tuple[frozenset[Counter], list[tuple[Move, Size]]] | None:
         """The coordinates that do not move what an op writes; None where other blocks or iterations may write there."""
         source, around = self.source, self.source.around[store]
         parts = source.root(next(leaves(store.operands[store.builtin.writes[0]])))[1]
         items = [(item, 1) for part in parts for item in entries(part.operands["index"])]
         items += list(zip(entries(store.operands["offset"]), _tile(store).shape, strict=False))
-        if not all(map(is_counted, around)):
+        left, moves = self._counters(around), list[tuple[Move, Size]]()
+        if left is None:
             return None
-        steps: dict[Any, Any] = {Grid(axis): 1 for axis in range(source.ndim)}
-        steps |= {op.blocks[0].params[0]: source.size(op.operands["step"]) for op in around}
         for item, extent in items:
-            terms = affine_of(item, source.defined).terms
-            moving = [(self._counter(value), by) for value, by in terms.items() if source.size(value) is None]
-            if len(moving) == 1 and isinstance(step := steps.get(moving[0][0]), int):
-                if abs(step * moving[0][1]) < extent:
+            sum = affine_of(item, source.defined)
+            moving = [(self._counter(value), by) for value, by in sum.terms.items() if source.size(value) is None]
+            if len(moving) == 1 and (counter := left.pop(moving[0][0], None)) is not None:
+                step = moving[0][1] * (counter.step if isinstance(counter, Index) else 1)
+                move, size = Move(counter, step, extent, sum.bits), trips_of(counter, self.dims)
+                if abs(step) < extent or not move.may_hold(size):
                     return None
-                del steps[moving[0][0]]
+                moves.append((move, size))
             elif moving:
                 return None
-        return frozenset(steps) if all(isinstance(index, Grid) for index in steps) else None
+        found = frozenset(index for index in left.values() if isinstance(index, Grid))
+        return (found, moves) if len(found) == len(left) else None
+
+    def _counters(self, around: tuple[Op, ...]) -> dict[Any, Counter] | None:
+        """What tells runs of an op in loops apart, each by its value; None where it is not known how often they run."""
+        found: dict[Any, Counter] = {Grid(axis): Grid(axis) for axis in range(self.source.ndim)}
+        for op in around:
+            if not is_counted(op):
+                return None
+            start, stop, step = (self.source.size(op.operands[name]) for name in ("start", "stop", "step"))
+            if start is None or stop is None or not isinstance(step, int) or not step:
+                return None
+            found[op.blocks[0].params[0]] = Index(op, start, stop, step)
+        return found
 
     def _counter(self, value: Value) -> Any:
         op = self.source.defined.get(value)

@@ -13,13 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 from tilekit.ir.core import Block, Function, Op, Value, type_of, walk
-from tilekit.ir.program import Launch, Program, Summed
+from tilekit.ir.program import Launch, Limit, Program, Summed
 from tilekit.ir.sizes import Dim, Size
 from tilekit.ir.types import ArrayType, TileType
 from tilekit.passes.activity import read_parameters, written_parameters
-from tilekit.passes.contributions import Contribution, Scattered, added_by, additions, without
+from tilekit.passes.contributions import Contribution, Scattered, added_by, additions, trips_of, without
 from tilekit.passes.gather_conditions import Conditions, Kept
-from tilekit.passes.gather_kernel import Memory, gather, keep, trips_of
+from tilekit.passes.gather_kernel import Memory, gather, keep
 
 
 def gather_gradients(program: Program, ndim: int, tiled: bool, apart: Mapping[str, Value]) -> Program:
@@ -37,8 +37,9 @@ def gather_gradients(program: Program, ndim: int, tiled: bool, apart: Mapping[st
     """
     gathering = _Gathering(program, ndim, tiled, apart)
     launches = [new for launch in program.launches for new in gathering.expand(launch)]
-    memory, sums = gathering.memory, tuple(gathering.sums.values())
-    return replace(program, launches=tuple(launches), scratch=memory.scratch, computed=memory.computed, sums=sums)
+    memory, sums, limits = gathering.memory, tuple(gathering.sums.values()), tuple(gathering.limits)
+    made = replace(program, launches=tuple(launches), scratch=memory.scratch, computed=memory.computed)
+    return replace(made, sums=sums, limits=limits)
 
 
 class _Gathering:
@@ -53,6 +54,7 @@ class _Gathering:
         self.memory = Memory(program)
         self.apart = apart
         self.sums: dict[str, Summed] = {}
+        self.limits: list[Limit] = []
 
     def expand(self, launch: Launch) -> Iterator[Launch]:
         """What stands for a launch."""
@@ -60,7 +62,7 @@ class _Gathering:
         fn, found = launch.function, additions(launch.function)
         dims = launch.grid or tuple(Dim(axis) for axis in range(self.ndim))
         names = {value: name for name, value in fn.params.items()}
-        conditions = Conditions(fn, len(dims))
+        conditions = Conditions(fn, dims)
         gathered = self._gathered(launch, found, names, conditions)
         kept = self._keep(conditions, gathered, names, dims)
         if not gathered:
@@ -80,6 +82,7 @@ class _Gathering:
         for array, each in made.items():
             how, name = _how(gathered[array], each, dims), each.function.name
             self.sums[names[array]] = Summed(names[array], "gathered", how, name)
+            self.limits += (limit for contribution in gathered[array] for limit in contribution.limits)
             yield each
         yield from (replace(launch, function=each) for each in last)
 
@@ -138,13 +141,13 @@ def _contributions(
     Raises:
         Scattered: it cannot.
     """
-    fn, ndim = conditions.source.fn, conditions.source.ndim
+    fn = conditions.source.fn
     if array not in fn.params.values():
         raise Scattered(1, "which array it is, is only known at run time", ops[0].location)
     other = conditions.stores(array, ops)
     if other is not None:
         raise Scattered(4, "the kernel also writes the array", other.location)
-    found = [Contribution(fn, op, ndim, sized, conditions.table) for op in reversed(ops)]
+    found = [Contribution(fn, op, conditions.dims, sized, conditions.table) for op in reversed(ops)]
     first = found[0]
     for each in found[1:]:
         if [p.key for p in each.positions] != [p.key for p in first.positions]:

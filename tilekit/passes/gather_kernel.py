@@ -16,7 +16,7 @@ from tilekit.ir.handles import OPERATORS, Array, wrap
 from tilekit.ir.program import Computed, Launch, Program, Scratch
 from tilekit.ir.sizes import CeilDiv, Min, Size, simplified
 from tilekit.ir.types import ArrayType, ScalarType, TileType, int32
-from tilekit.passes.contributions import Contribution, Counter, Grid, Source, entries
+from tilekit.passes.contributions import Contribution, Counter, Grid, Source, entries, trips_of
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.gather_conditions import Kept
 from tilekit.passes.gather_nest import Nest, like, number_of, widened, zeros
@@ -147,11 +147,6 @@ def _until(array: Value, axis: int, start: Any, contribution: Contribution, coun
     found = array_until(Array(array), start + like(start, left * position.extent), axis).datum
     assert isinstance(found, Value)
     return found
-
-
-def trips_of(index: Counter, dims: tuple[Size, ...]) -> Size:
-    """How many values an index takes."""
-    return dims[index.axis] if isinstance(index, Grid) else index.trips
 
 
 def _grid(contributions: list[Contribution], dims: tuple[Size, ...], widths: Mapping[int, int]) -> tuple[Size, ...]:

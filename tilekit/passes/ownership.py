@@ -7,22 +7,22 @@ that, in every access of the launch to the array, the first index touched on tha
 - ``base`` is made of what is the same in the whole launch, and of coordinates that come earlier in the order, alike in
   all accesses; and of a part that differs between accesses, which lies between two numbers known when compiling, such
   as a constant, or the index of a loop with constant bounds;
-- what lies between the smallest of these numbers and the largest, plus the extent of the tile, fits in ``step``.
+- what lies between the smallest of these numbers and the largest, plus the extent of the tile, fits in ``step``;
+- the coordinate takes so few values that the index does not wrap around onto what it has left (``wraparound.py``).
 
 Then different points touch different elements. *Proof.* Let ``p`` and ``q`` be two points, and ``c`` the first
 coordinate in the order in which they differ. Leave aside the parts that differ between accesses. Then where an access
 of ``p`` and one of ``q`` begin on the axis of ``c`` differs by ``step * (c(p) - c(q))``, at least ``step`` either way,
 as earlier coordinates are the same in both points, and so are their multiples. Counted from there, both touch only what
-lies in one range of at most ``step`` elements. So on this axis they have no element in common. ∎
+lies in one range of at most ``step`` elements. So on this axis they have no element in common: not among the sums that
+the kernel writes, nor modulo the power of two that its integers wrap around at, which is proved in ``wraparound.py``. ∎
 
 Nothing is asked of other axes, nor of conditions and loops around: they choose which accesses a point makes, and when.
 One thread or block makes them one after another, so that what one point adds to an element has one order, that of its
 code. Blocks wait between reading and writing arrays (``codegen/barriers.py``).
 
 Coordinates are those of blocks, or of points under ``launch``; where lanes of a block run by themselves, the lane is
-one more. A coordinate that takes one value only needs no axis. As everywhere, an index is taken for the sum that the
-kernel writes (``ir/affine.py``): one that leaves the int32s is outside of the array, unless it wraps around past all of
-them.
+one more. A coordinate that takes one value only needs no axis.
 """
 
 from __future__ import annotations
@@ -34,9 +34,12 @@ from typing import Any
 from tilekit.builtins.grid import coordinate, lane_index, point
 from tilekit.ir.affine import affine_of
 from tilekit.ir.core import Const, Function, Op, Value, leaves, walk
+from tilekit.ir.program import Limit
 from tilekit.ir.regions import region_of
+from tilekit.ir.sizes import Size
 from tilekit.ir.types import TileType
 from tilekit.passes.contributions import Grid, Scattered, Source, entries
+from tilekit.passes.wraparound import Move
 
 CONDITION = 5
 
@@ -66,6 +69,8 @@ class Along:
     """The first index after all that is touched, where the rest is the largest."""
     known: bool = True
     """Whether that is all."""
+    bits: int = 64
+    """Of the integers that it is computed in."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +86,20 @@ class Access:
         return self.op.location.line if self.op.location else 0
 
 
+@dataclass(frozen=True)
+class Failure:
+    """Why an axis does not tell points apart."""
+
+    level: int
+    """How near it comes."""
+    why: Scattered
+
+
 class Ownership:
     """Which points of a launch touch what of its arrays."""
 
-    def __init__(self, fn: Function, sizes: Mapping[Coordinate, int | None], tiled: bool) -> None:
-        """``sizes``: how many values each coordinate takes, None where that is not known; ``tiled``: whether each point
-        of the grid is a block."""
+    def __init__(self, fn: Function, sizes: Mapping[Coordinate, Size], tiled: bool) -> None:
+        """``sizes``: how many values each coordinate takes; ``tiled``: whether each point of the grid is a block."""
         self.sizes = sizes
         self.tiled = tiled
         self.source = Source(fn, 0, {}, {})
@@ -102,8 +115,8 @@ class Ownership:
             if any(op.builtin.writes or op.builtin.atomics for op, _ in each)
         }
 
-    def check(self, array: Value) -> str:
-        """Raise unless each element of an array belongs to one point; what such a point is.
+    def check(self, array: Value) -> tuple[str, tuple[Limit, ...]]:
+        """Raise unless each element of an array belongs to one point; what such a point is, and up to which sizes.
 
         Raises:
             Scattered: several points may touch an element.
@@ -112,15 +125,17 @@ class Ownership:
             if other not in self.source.params:
                 raise Scattered(CONDITION, "which array it is, is only known at run time", first.location)
         left, owner = self._coordinates(array)
-        accesses = [self._access(op, part) for op, part in self.touched[array]]
+        accesses, found = [self._access(op, part) for op, part in self.touched[array]], list[Limit]()
+        name, location = self.source.params[array], accesses[0].op.location
         while left:
-            failures = [self._failure(each, left, accesses) for each in left]
-            if all(failures):
-                raise max((each for each in failures if each), key=lambda each: each[0])[1]
-            del left[next(each for each, failure in zip(left, failures, strict=True) if failure is None)]
-        return owner
+            tried = {each: self._best(each, left, accesses) for each in left}
+            mover, best = next(((x, y) for x, y in tried.items() if isinstance(y, Move)), (None, None))
+            if mover is None or best is None:
+                raise max((each for each in tried.values() if isinstance(each, Failure)), key=lambda x: x.level).why
+            found += best.limits(left.pop(mover), name, location)
+        return owner, tuple(found)
 
-    def _coordinates(self, array: Value) -> tuple[dict[Coordinate, int | None], str]:
+    def _coordinates(self, array: Value) -> tuple[dict[Coordinate, Size], str]:
         """The coordinates that tell apart the points that touch an array, and what such a point is."""
         left = {each: size for each, size in self.sizes.items() if size != 1}
         ops = [op for op, _ in self.touched[array]]
@@ -137,30 +152,32 @@ class Ownership:
             left.pop(Lane(), None)
         return left, "point" if not self.tiled else "lane" if Lane() in left else "block"
 
-    def _failure(
-        self, mover: Coordinate, left: Mapping[Coordinate, int | None], accesses: list[Access]
-    ) -> tuple[int, Scattered] | None:
-        """Why no axis tells apart points that differ in a coordinate and in those that are left, with how near the
-        nearest axis comes; None where one does."""
-        failures = [self._along(mover, left, accesses, axis) for axis in range(len(accesses[0].along))]
-        return max((each for each in failures if each), key=lambda each: each[0]) if all(failures) else None
+    def _best(self, mover: Coordinate, left: Mapping[Coordinate, Size], accesses: list[Access]) -> Move | Failure:
+        """The axis that tells apart points that differ in a coordinate and in those that are left, for most values of
+        that; else why there is none, by the axis that comes nearest."""
+        axes = [self._along(mover, left, accesses, axis) for axis in range(len(accesses[0].along))]
+        apart = [each for each in axes if isinstance(each, Move)]
+        if apart:
+            return max(apart, key=lambda each: each.most)
+        return max((each for each in axes if isinstance(each, Failure)), key=lambda each: each.level)
 
     def _along(
-        self, mover: Coordinate, left: Mapping[Coordinate, int | None], accesses: list[Access], axis: int
-    ) -> tuple[int, Scattered] | None:
+        self, mover: Coordinate, left: Mapping[Coordinate, Size], accesses: list[Access], axis: int
+    ) -> Move | Failure:
         first, lows, highs = accesses[0], list[int](), list[int]()
+        bits = min(access.along[axis].bits for access in accesses)
         step = first.along[axis].steps.get(mover, 0)
         earlier = {each: by for each, by in first.along[axis].steps.items() if each not in left}
         for access in accesses:
             found = access.along[axis]
             low, high, known = found.low, found.high, found.known
             for other, by in found.steps.items():
-                size = left.get(other)
                 if other != mover and other in left:
-                    known = known and size is not None
-                    low, high = _widened(low, high, by, 0, (size or 1) - 1)
+                    size = left[other]
+                    known = known and isinstance(size, int)
+                    low, high = _widened(low, high, by, 0, (size if isinstance(size, int) and size else 1) - 1)
             why = ""
-            if not known or abs(step) >= 2**31:
+            if not known:
                 level, why = 1, f"the index is no multiple of {mover} plus what is the same in the whole launch"
             elif not found.steps.get(mover):
                 level, why = 0, f"{mover} does not move the index"
@@ -169,13 +186,14 @@ class Ownership:
             elif found.base != first.along[axis].base:
                 level, why = 2, f"how far the index is from that of line {first.line} is only known at run time"
             if why:
-                return level, Scattered(CONDITION, why, access.op.location)
+                return Failure(level, Scattered(CONDITION, why, access.op.location))
             lows, highs = [*lows, low], [*highs, high]
-        touched = max(highs) - min(lows)
-        if touched <= abs(step):
-            return None
-        why = f"{mover} moves the index by {abs(step)}, and a point reaches over {touched} elements"
-        return 3, Scattered(CONDITION, why, accesses[-1].op.location)
+        move = Move(mover, step, max(highs) - min(lows), bits)
+        if move.reach > abs(step):
+            why = f"{mover} moves the index by {abs(step)}, and a point reaches over {move.reach} elements"
+        elif not move.may_hold(left[mover]):
+            why = move.wraps
+        return Failure(3, Scattered(CONDITION, why, accesses[-1].op.location)) if why else move
 
     def _access(self, op: Op, part: Value) -> Access:
         """What an op touches of a part of an array."""
@@ -198,7 +216,7 @@ class Ownership:
         if index is None:
             return Along(known=False)
         sum = affine_of(index, self.source.defined)
-        found = Along(low=sum.constant, high=sum.constant + extent)
+        found = Along(low=sum.constant, high=sum.constant + extent, bits=sum.bits)
         for value, by in sum.terms.items():
             mover, bounds = self._coordinate(value), self._bounds(value)
             if mover is not None:

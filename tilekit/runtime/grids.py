@@ -8,12 +8,10 @@ from typing import Any
 
 from tilekit.errors import KernelTypeError, KernelValueError, shown
 from tilekit.ir.context import LaunchForm
+from tilekit.ir.sizes import MAX_BLOCK_DIM, MAX_EXTENT
 
 MAX_NDIM = 4
-MAX_EXTENT = 2**31
-"""So that every coordinate is an int32."""
 MAX_POINTS = 2**63 - 1
-MAX_BLOCK_DIM = 1024
 DEFAULT_BLOCK_DIM = 256
 
 

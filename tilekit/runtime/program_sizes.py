@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilekit.errors import KernelValueError
-from tilekit.ir.program import Program
-from tilekit.ir.sizes import Difference, Product, Size, Sum, evaluate, parts
+from tilekit.ir.program import Limit, Program
+from tilekit.ir.sizes import MAX_EXTENT, Difference, Product, Size, Sum, evaluate, parts
 from tilekit.ir.types import ArrayType, ScalarType, int32
-from tilekit.runtime.grids import MAX_EXTENT
 from tilekit.runtime.scratch import Chunk, Place, chunks_of
 
 
@@ -46,9 +45,12 @@ def evaluated(program: Program, starts: Mapping[str, int], values: Sequence[Any]
         values, grid: As the program is run.
 
     Raises:
-        KernelValueError: one is negative or too large; the message names the launch, scratch array or number.
+        KernelValueError: one is negative or too large; the message names the launch, scratch array or number. Or one is
+            beyond a limit of the program.
     """
     known = _Known(program, starts, values, grid)
+    for limit in program.limits:
+        known.check(limit)
     grids = tuple(
         grid if launch.grid is None else known.extents(f"the grid of {launch.function.name!r}", launch.grid)
         for launch in program.launches
@@ -67,6 +69,8 @@ class _Known:
         self, program: Program, starts: Mapping[str, int], values: Sequence[Any], grid: tuple[int, ...]
     ) -> None:
         self.name = program.name
+        self.arrays = {fresh: name for name, fresh in program.gradients.items()}
+        """What each gradient is of."""
         self.grid = grid
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.scalars: dict[str, int] = {}
@@ -91,6 +95,16 @@ class _Known:
         if not type.dtype.holds(found):
             raise self._error(text, f"{found} is no {type.dtype.name}")
         return found
+
+    def check(self, limit: Limit) -> None:
+        """Raise where a size is beyond a limit."""
+        found = self._evaluate(f"the limit of {limit.size}", limit.size)
+        if found > limit.most:
+            raise KernelValueError(
+                f"program {self.name!r} cannot add up the gradient of {self.arrays.get(limit.array, limit.array)!r} in "
+                f"this launch: {limit.size} is {found}, but beyond {limit.most} {limit.why}",
+                limit.location,
+            )
 
     def _evaluate(self, text: str, size: Size) -> int:
         try:

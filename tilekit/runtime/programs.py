@@ -139,6 +139,10 @@ class ProgramKernel:
         current = None if self._kept else self.memory.current_of(like.libraries)
         if current is None or not all(hasattr(part.kernel, "again") for part in self.parts):
             return None
+        if self.program.is_one_launch and not self._deciding:  # which then keeps to the limits whatever the numbers are
+            self.sizes(like.values, like.grid)
+            found: Again | None = self.parts[0].kernel.again(like)
+            return found
         plans: dict[tuple[Any, ...], tuple[Sizes, list[_Step]]] = {}
 
         def launch(pointers: Sequence[int], numbers: Sequence[Any], stream: Any) -> bool:

@@ -120,7 +120,7 @@ def interpreted(program: Program, form: LaunchForm) -> FunctionKernel | ProgramK
     verify_program(program)
     pairs = zip(program.launches, forms_of(program, form), strict=True)
     kernels = [FunctionKernel(launch.function, own) for launch, own in pairs]
-    return kernels[0] if program.is_one_launch else ProgramKernel(program, kernels, HostMemory(poisoned=True))
+    return kernels[0] if program.is_kernel else ProgramKernel(program, kernels, HostMemory(poisoned=True))
 
 
 def _values(program: Program, given: Mapping[str, Any]) -> list[Any]:

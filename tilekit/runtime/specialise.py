@@ -147,11 +147,11 @@ def program_for(
     functions = [launch.function for launch in program.launches]
     if device == "cpu":
         kernels: Sequence[Any] = compile_cpu(functions, forms, options.get("module_options") or {})
-        return kernels[0] if program.is_one_launch else ProgramKernel(program, kernels, HostMemory())
+        return kernels[0] if program.is_kernel else ProgramKernel(program, kernels, HostMemory())
     from tilekit.runtime.cuda.loading import compile_cuda
     from tilekit.runtime.cuda.scratch import DeviceMemory
 
     types = {name: value.type for name, value in program.params.items()}
     known = {**_named(types, classes), **scratch_classes(program)}
     kernels = compile_cuda(functions, forms, known, device, options)
-    return kernels[0] if program.is_one_launch else ProgramKernel(program, kernels, DeviceMemory(kernels[0].device))
+    return kernels[0] if program.is_kernel else ProgramKernel(program, kernels, DeviceMemory(kernels[0].device))
