@@ -114,13 +114,24 @@ def chooses(a: tk.array1d[tk.float64], b: tk.array1d[tk.float64], out: tk.array1
     tk.tile_store(out, t)
 
 
-def test_a_number_of_several_lanes_in_one_element_has_no_gradient() -> None:
+@tk.kernel
+def wraps(a: tk.array1d[tk.float64], b: tk.array1d[tk.float64], out: tk.array1d[tk.float64]):
+    """An int32 wraps to 0 in all lanes."""
+    _, lane = tk.tid()
+    t = tk.tile_load(a, shape=2)
+    at = lane * 65536 * 65536
+    t[at] = b[lane]
+    tk.tile_store(out, t)
+
+
+@pytest.mark.parametrize(("kernel", "at"), [(chooses, "0"), (wraps, "at")])
+def test_a_number_of_several_lanes_in_one_element_has_no_gradient(kernel: tk.Kernel, at: str) -> None:
     given = [np.ones(2), np.ones(LANES), np.ones(2)]
     gradients = {"b": np.zeros(LANES), "out": np.ones(2)}
     with pytest.raises(KernelNotImplementedError) as caught:
-        launch_adjoint(chooses, 1, given, gradients, block_dim=LANES, device="cpu")
+        launch_adjoint(kernel, 1, given, gradients, block_dim=LANES, device="cpu")
     assert caught.value.message == (
-        "cannot differentiate through 't[0]': no gradient for its operand 'value': several lanes may write the "
+        f"cannot differentiate through 't[{at}]': no gradient for its operand 'value': several lanes may write the "
         "same element, and which number stays is not known"
     )
 

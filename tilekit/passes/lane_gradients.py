@@ -15,8 +15,10 @@ from tilekit.ir.core import Function, Op, walk
 from tilekit.ir.gradients import no_gradient
 from tilekit.ir.handles import OPERATORS
 from tilekit.ir.regions import repeats
+from tilekit.ir.sizes import MAX_BLOCK_DIM
 from tilekit.ir.types import ScalarType
 from tilekit.passes.uniformity import Uniformity, check_lanes, runs_lanes
+from tilekit.passes.wraparound import Move
 
 
 class LaneGradients:
@@ -54,18 +56,20 @@ class LaneGradients:
         """Whether some lanes run an op and others do not."""
         return op in self._some
 
-    def apart(self, value: object) -> bool:
-        """Whether an integer surely is another one in every lane."""
-        terms = [(item, by) for item, by in affine_of(value, self._defined).terms.items() if self.varies(item)]
+    def apart(self, value: object, by: int = 1, bits: int = 64) -> bool:
+        """Whether an integer, times another one, surely is a different number in every lane, modulo ``2**bits``."""
+        sum = affine_of(value, self._defined)
+        terms = [(item, factor) for item, factor in sum.terms.items() if self.varies(item)]
         if len(terms) != 1:
             return False
         op = self._defined.get(terms[0][0])
         if op is None:
             return False
+        move = Move("the lane", by * terms[0][1], 1, min(bits, sum.bits))
         if op.builtin.lane and op.builtin.observes_lanes and not op.operands:
-            return True
+            return move.most >= (self.count or MAX_BLOCK_DIM)
         checked = op.builtin.may_fail and not op.builtin.reads and isinstance(op.results[0].type, ScalarType)
-        return checked and self.apart(next(op.inputs()))
+        return checked and self.apart(next(op.inputs()), move.step, move.bits)
 
     def once(self, op: Op, grad: Any, place: object, value: object) -> Any:
         """The gradient of a number that each lane writes to an element of a tile that they share."""
