@@ -230,3 +230,19 @@ def test_where_tiles_lie_is_what_the_kernel_computes(device: str) -> None:
     found, seed = np.zeros(4100, np.float32), np.ones(4, np.float32)
     launch_adjoint(bases, 1, [vector(4100), vector(4), 4096], {"x": found, "y": seed}, device=device)
     np.testing.assert_array_equal(found[np.r_[:8, 4092:4100]], [*[1] * 4, *[0] * 8, *[3] * 4])
+
+
+@tk.kernel
+def cut_off(x: Vector, y: Vector, n: tk.int64):
+    """Of the number of iterations an int32 keeps 2."""
+    acc = tk.tile_zeros(shape=4, dtype=float)
+    for k in range(tk.int32(n)):
+        acc += tk.tile_load(x, 4, 4 * k)
+    tk.tile_store(y, acc)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_how_many_tiles_there_are_is_what_the_kernel_computes(device: str) -> None:
+    found, seed = np.zeros(16, np.float32), np.ones(4, np.float32)
+    launch_adjoint(cut_off, 1, [vector(16), vector(4), 2 - 2**32], {"x": found, "y": seed}, device=device)
+    np.testing.assert_array_equal(found, [*[1] * 8, *[0] * 8])

@@ -45,7 +45,7 @@ def size_of(operand: Any, defined: Mapping[Value, Op], names: Mapping[Value, str
         (array,) = op.inputs()
         return Extent(names[array], op.attrs["axis"]) if array in names else None
     make = _MEANINGS.get(op.builtin.operator or "")
-    if make is None:
+    if make is None or (make is _kept and _cuts_off(op)):
         return None
     given = [size_of(item, defined, names) for item in op.operands.values()]
     if any(item is None for item in given):
@@ -61,6 +61,16 @@ def trips(start: Size, stop: Size, step: int) -> Size:
 
 def _is_integer(value: Value) -> bool:
     return not isinstance(value.type, ArrayType) and value.type.dtype.is_integer and value.type.dtype.bits >= 32
+
+
+def _kept(a: Size) -> Size:
+    return a
+
+
+def _cuts_off(op: Op) -> bool:
+    """Whether what an op gives may not hold what it is given."""
+    types = [value.type.dtype for value in (*op.inputs(), op.results[0])]
+    return any(not types[-1].holds(limit) for type in types[:-1] for limit in type.limits)
 
 
 def _floored(a: Size, b: Size) -> Size | None:
@@ -90,7 +100,7 @@ _MEANINGS: dict[str, Callable[..., Size | None]] = {
     "neg": lambda a: Difference(0, a),
     "min": Min,
     "max": Max,
-    "cast": lambda a: a,
+    "cast": _kept,
     "range length": _length,
 }
 """By the Python operator that an op means."""
