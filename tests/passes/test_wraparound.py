@@ -17,6 +17,7 @@ from tilekit.ir.program import Limit, Program
 from tilekit.ir.sizes import Difference, Dim, Scalar, Trips
 from tilekit.passes.wraparound import Move, tightest
 from tilekit.runtime.adjoint import launch_adjoint
+from tilekit.runtime.reference import run_function
 
 Vector = tk.array1d[float]
 BITS = 6
@@ -246,3 +247,22 @@ def test_how_many_tiles_there_are_is_what_the_kernel_computes(device: str) -> No
     found, seed = np.zeros(16, np.float32), np.ones(4, np.float32)
     launch_adjoint(cut_off, 1, [vector(16), vector(4), 2 - 2**32], {"x": found, "y": seed}, device=device)
     np.testing.assert_array_equal(found, [*[1] * 8, *[0] * 8])
+
+
+@tk.kernel
+def product(a: tk.array2d[float], b: tk.array2d[float], y: tk.array2d[float], n: int):
+    acc = tk.tile_zeros(shape=(8, 8), dtype=float)
+    for k in range(n):
+        acc += tk.tile_load(a, (8, 2), (0, 2 * k)) @ tk.tile_load(b, (2, 8), (2 * k, 0))
+    tk.tile_store(y, acc)
+
+
+def test_where_the_last_of_several_tiles_ends_does_not_wrap_around() -> None:
+    """The first block of very many, which sums four tiles of two rows side by side: the last ends at row 2**31."""
+    a, b, y = (np.ones(shape, np.float32) for shape in ((8, 16), (16, 8), (8, 8)))
+    program = adjoint(product, (1,), [a, b, y, 3], True)
+    gathering = next(launch.function for launch in program.launches if "adj_b" in launch.function.params)
+    (count,) = program.computed
+    given = {"a": a, "n": 0, "adj_b": np.zeros_like(b), "adj_y": y, count: np.int32(2**30)}
+    run_function(gathering, {name: given[name] for name in gathering.params}, (1, 1), LANES, True)
+    np.testing.assert_array_equal(given["adj_b"][:, 0], [*[8] * 8, *[0] * 8])

@@ -15,11 +15,11 @@ from tilekit.ir.core import Const, Function, Value, map_operand
 from tilekit.ir.handles import OPERATORS, Array, wrap
 from tilekit.ir.program import Computed, Launch, Program, Scratch
 from tilekit.ir.sizes import CeilDiv, Min, Size, simplified
-from tilekit.ir.types import ArrayType, ScalarType, TileType, int32
+from tilekit.ir.types import ArrayType, ScalarType, TileType, int32, int64
 from tilekit.passes.contributions import Contribution, Counter, Grid, Source, entries, trips_of
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.gather_conditions import Kept
-from tilekit.passes.gather_nest import Nest, like, number_of, widened, zeros
+from tilekit.passes.gather_nest import Nest, number_of, widened, zeros
 from tilekit.passes.gather_widths import widths_of
 
 MOST_DIMENSIONS = 4
@@ -144,9 +144,14 @@ def _until(array: Value, axis: int, start: Any, contribution: Contribution, coun
     assert position.index is not None
     count = counts[contribution.moving.index(position.index)]
     left = number_of(kernel.number(trips_of(position.index, kernel.dims))) - count
-    found = array_until(Array(array), start + like(start, left * position.extent), axis).datum
+    found = array_until(Array(array), _wide(start) + _wide(left) * position.extent, axis).datum
     assert isinstance(found, Value)
     return found
+
+
+def _wide(number: Any) -> Any:
+    """An integer of which a tile's extent can be taken as often as it likes without wrapping around."""
+    return number if isinstance(number, int) else OPERATORS["cast"](number, int64)
 
 
 def _grid(contributions: list[Contribution], dims: tuple[Size, ...], widths: Mapping[int, int]) -> tuple[Size, ...]:
