@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,21 @@ def test_modules_that_pages_run_exist() -> None:
     modules = set(re.findall(r"python -m (tilekit\.[\w.]+\w)", text))
     assert modules
     assert [name for name in modules if not ROOT.joinpath(*name.split(".")).with_suffix(".py").is_file()] == []
+
+
+def installs(page: Path) -> set[str]:
+    return set(re.findall(r"^python -m pip install.*$", page.read_text(encoding="utf-8"), re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", ["index.md", "guide.md"])
+def test_first_pages_install_as_the_readme_does(name: str) -> None:
+    found = installs(ROOT / "docs" / name)
+    assert found
+    assert found - installs(ROOT / "README.md") == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_shown_extras_exist(page: Path) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    shown = re.findall(r"pip install -e '\.\[([\w,]+)\]'", page.read_text(encoding="utf-8"))
+    assert {name for names in shown for name in names.split(",")} - set(extras) == set()
