@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -74,3 +75,14 @@ def test_every_page_is_reached_from_the_readme() -> None:
 )
 def test_the_readme_names_what_newcomers_look_for(link: str, title: str) -> None:
     assert f"[{title}]({link})" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_pictures_are_well_formed_and_name_folders_that_exist() -> None:
+    pictures = sorted(DOCS.glob("*.svg"))
+    assert pictures
+    for picture in pictures:
+        text = picture.read_text(encoding="utf-8")
+        ElementTree.fromstring(text)
+        named = re.findall(r"\btilekit/[\w/]+", text)
+        assert [name for name in named if not (ROOT / name).exists()] == [], picture.name
+    assert "tilekit/frontend" in (DOCS / "pipeline.svg").read_text(encoding="utf-8")
