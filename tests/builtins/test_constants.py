@@ -90,7 +90,7 @@ def test_constant() -> None:
     for value in (3, 2.5, "tf32", (1, 2), tk.float32, np.float64(2), True):
         assert tk.constant(value) is value
     for value in ([1], {"a": 1}, np.zeros(2)):
-        with pytest.raises(KernelTypeError, match="is no constant: its elements may change"):
+        with pytest.raises(KernelTypeError, match="is not a constant, because its elements may change"):
             tk.constant(value)
 
 

@@ -208,7 +208,7 @@ class TestPredicates:
             out = np.full(8, 5, np.float32)
             tk.launch_tiled(moved, dim=1, inputs=[a, out, start, False], device=device)
             assert (out == 5).all()
-        for start, error, text in ((3, KernelValueError, "must have 4 neighbours"), (5, KernelIndexError, "index 8 ")):
+        for start, error, text in ((3, KernelValueError, "must hold 4 neighbours"), (5, KernelIndexError, "index 8 ")):
             with pytest.raises(error, match=text):
                 tk.launch_tiled(moved, dim=1, inputs=[a, np.zeros(8, np.float32), start, True], device=device)
 

@@ -148,7 +148,7 @@ def test_alpha_is_a_number_at_run_time(device):
     assert out.tolist() == (a @ a / 2).tolist()
 
 
-NO_OUT = "tile_matmul(): beta is the factor of out, and no out is given; pass out, or leave beta away"
+NO_OUT = "tile_matmul(): beta scales out, but no out is given; pass out, or drop beta"
 
 
 @pytest.mark.parametrize(

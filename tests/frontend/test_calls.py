@@ -50,7 +50,7 @@ def test_too_long_a_chain_says_so(tmp_path):
     k, limit = chain(600, tmp_path, "    return h{i}(x) + 1.0"), sys.getrecursionlimit()
     with pytest.raises(NotImplementedError) as caught:
         tk.launch_tiled(k, dim=1, inputs=[0.5], outputs=[np.zeros(1, np.float32)])
-    text = "'h100' is called by a chain of more than 500 helpers; let some of them be one function"
+    text = "'h100' is called by a chain of more than 500 helpers; merge some of them"
     assert caught.value.message == text
     assert sys.getrecursionlimit() == limit
 

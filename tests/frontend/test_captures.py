@@ -240,7 +240,7 @@ def reads_list_in_dict(out: tk.array1d[float]):
     tk.tile_store(out, tk.tile_full(shape=2, value=len(opts["list"])))
 
 
-TUPLE = "constants may stand in a tuple, and an array of numbers may be passed to the kernel as an argument"
+TUPLE = "put constants into a tuple, or pass an array of numbers to the kernel as an argument"
 
 
 @pytest.mark.parametrize(

@@ -250,7 +250,7 @@ def test_refusals() -> None:
     )  # fmt: skip
     fail(
         KernelValueError,
-        "outputs: 'low' is to be like 'high', which is no input; they are x",
+        "outputs: 'low' is to be like 'high', which is not an input; the inputs are x",
         halves, {"low": "high", "high": "x"}, 1,
     )  # fmt: skip
     fail(

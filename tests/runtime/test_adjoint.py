@@ -167,12 +167,12 @@ LIKE_A = "the gradient of argument 'a' of kernel 'mul': must be like the argumen
     ("gradients", "message"),
     [
         ({"c": None}, "a gradient of 'c' is given, but kernel 'mul' has no such parameter, only a, b, factor, n, out"),
-        ({"n": numbers(4)}, "a gradient of 'n' of kernel 'mul' is given, but 'n' is no array"),
+        ({"n": numbers(4)}, "a gradient of 'n' of kernel 'mul' is given, but 'n' is not an array"),
         ({"a": numbers(3)}, LIKE_A + "on 'cpu', got an array of float32 of shape (3,) on 'cpu'"),
         ({"a": numbers(4, float)}, LIKE_A + "on 'cpu', got an array of float64 of shape (4,) on 'cpu'"),
         ({"a": READ_ONLY}, "the gradient of argument 'a' of kernel 'mul': is written but read-only"),
-        ({"a": 1.0}, "the gradient of argument 'a' of kernel 'mul': the number 1.0 is no array; pass an array of one "
-         "element, such as np.array([x])"),
+        ({"a": 1.0}, "the gradient of argument 'a' of kernel 'mul': the number 1.0 is not an array; pass an array of "
+         "one element, such as np.array([x])"),
     ],
 )  # fmt: skip
 def test_gradients_that_do_not_fit(gradients: dict[str, Any], message: str) -> None:
@@ -234,7 +234,8 @@ def test_entries_that_are_none_stand_for_the_gradients_of_warps_arrays(record_cm
         (1.0, "adj_inputs of kernel 'mul' must be a list or tuple, got 1.0 (a float)"),
         ([], "a backward launch of kernel 'mul' without any gradient array: give them as adj_inputs and adj_outputs, "
          "or pass Warp's arrays made with requires_grad=True"),
-        ([None, None, numbers(4), None], "a gradient of 'factor' of kernel 'mul' is given, but 'factor' is no array"),
+        ([None, None, numbers(4), None], "a gradient of 'factor' of kernel 'mul' is given, but 'factor' is not an "
+         "array"),
     ],
 )  # fmt: skip
 def test_lists_of_gradients_that_do_not_fit(adj_inputs: Any, message: str) -> None:

@@ -165,13 +165,16 @@ def test_view_of_a_view() -> None:
 
 packed = np.zeros(4, np.dtype([("tag", "u1"), ("x", "f4")]))
 REFUSED = [
-    ([1.0, 2.0], "a list is no array; convert it with np.asarray(...) or tk.array(...)"),
-    ((1.0,), "a tuple is no array"),
-    (3.5, "the number 3.5 is no array"),
-    (np.float32(3), "the number 3.0 is no array"),
-    (None, "None is no array"),
+    ([1.0, 2.0], "a list is not an array; convert it with np.asarray(...) or tk.array(...)"),
+    ((1.0,), "a tuple is not an array"),
+    (3.5, "the number 3.5 is not an array"),
+    (np.float32(3), "the number 3.0 is not an array"),
+    (None, "None is not an array"),
     (np.zeros(()), "an array without dimensions is not supported; use array.reshape(1)"),
-    ({"shape": (2,), "typestr": "<f4", "data": (4096, False)}, "a dict is no array, not even an array interface"),
+    (
+        {"shape": (2,), "typestr": "<f4", "data": (4096, False)},
+        "a dict is not an array; pass the object that owns the memory",
+    ),
     (np.zeros(2, ">f4"), "dtype >f4 is not in this machine's byte order; convert with .astype('float32')"),
     (np.zeros(2, object), "dtype object holds Python objects"),
     (np.zeros(2, complex), "dtype complex128 is not supported; pass .real and .imag as two arrays"),
@@ -181,9 +184,9 @@ REFUSED = [
     (np.zeros(2, "M8[s]"), "dtype datetime64[s] is not supported"),
     (np.zeros(2, ml_dtypes.float8_e4m3fn), "dtype float8_e4m3fn is not supported"),
     (np.ma.zeros(2), "a masked array has elements without a value; pass array.filled(value)"),
-    ("text", "an object of type str is no array; pass a Warp, NumPy, PyTorch or CuPy array"),
-    (array_module.array("f", [1.0]), "an object of type array is no array"),
-    (np.ndarray, "the class ndarray is no array"),
+    ("text", "an object of type str is not an array; pass a Warp, NumPy, PyTorch or CuPy array"),
+    (array_module.array("f", [1.0]), "an object of type array is not an array"),
+    (np.ndarray, "the class ndarray is not an array"),
     (Interface("__array_interface__", 3), "__array_interface__ is a int, not a dict"),
     (wp.array(dtype=float), "this is an annotation without memory"),
 ]

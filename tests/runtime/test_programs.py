@@ -123,7 +123,7 @@ def test_sizes_that_are_none() -> None:
     large = Computed(split_sum().computed["splits"].value, Product(Extent("a", 0), 1 << 28))
     assert refusal(16, {"splits": large}) == (
         "program 'split_sum', the number 'splits' of a.shape[0] * 268435456: a.shape[0] * 268435456 is 4294967296 in "
-        "this launch, which is no int32"
+        "this launch, which does not fit int32"
     )
 
 

@@ -233,7 +233,7 @@ def recorded() -> tuple[tk.Tape, Any, Any]:
     [
         (lambda tape, x, y: tape.backward(y), "backward(loss=...) takes an array of one float, got float32 of shape "
          "(4,); give the gradients of a larger array by grads={array: gradient}"),
-        (lambda tape, x, y: tape.backward(1.0), "backward(loss=...): the number 1.0 is no array; pass an array of "
+        (lambda tape, x, y: tape.backward(1.0), "backward(loss=...): the number 1.0 is not an array; pass an array of "
          "one element, such as np.array([x])"),
         (lambda tape, x, y: tape.backward(np.zeros(1, np.float32)), "backward(loss=...): nothing on this tape has "
          "written that array"),

@@ -54,7 +54,7 @@ def test_clone_copies() -> None:
     copied = warp_arrays.clone(source.T)
     source[:] = 0
     assert copied.numpy().tolist() == [[0, 3], [1, 4], [2, 5]]
-    with pytest.raises(KernelTypeError, match="a list is no array"):
+    with pytest.raises(KernelTypeError, match="a list is not an array"):
         warp_arrays.clone([1, 2])
 
 

@@ -265,7 +265,7 @@ def _extent_result(a: ArrayType, axis: int) -> ScalarType:
     return ScalarType(int32)
 
 
-_TOO_LONG = "axis {axis} of this array has {extent} elements, more than an int32 extent can say"
+_TOO_LONG = "axis {axis} of this array has {extent} elements, more than an int32 can hold"
 
 
 @array_extent.reference

@@ -50,7 +50,9 @@ def tile_assign(dst: Tile, src: Tile, offset: Any = None) -> None:
     at = () if offset is None else tuple(offset) if isinstance(offset, tuple | list) else (offset,)
     try:
         if src.ndim != dst.ndim:
-            raise KernelValueError(f"tile_assign(): dst is a {dst.type} and src a {src.type}; they need as many axes")
+            raise KernelValueError(
+                f"tile_assign(): dst is a {dst.type} and src a {src.type}; they need the same number of axes"
+            )
         if len(at) > dst.ndim:
             raise KernelValueError(
                 f"tile_assign(): offset has {counted(len(at), 'entry')} for a {dst.type} of {counted(dst.ndim, 'axis')}"

@@ -50,8 +50,8 @@ class Access:
     @property
     def _misaligned(self) -> str:
         return (
-            f"{self.atom}: {self.name or 'the array'} must have {self.slot.lanes} neighbours of its last axis side by "
-            f"side, the first at a multiple of {self._size} bytes; without .v{self.slot.lanes} they may lie anywhere"
+            f"{self.atom}: {self.name or 'the array'} must hold {self.slot.lanes} neighbours of its last axis in "
+            f"consecutive memory, aligned to {self._size} bytes; the form without .v{self.slot.lanes} needs neither"
         )
 
     # In the interpreter.

@@ -102,13 +102,13 @@ def _instead(slot: Slot, dtype: DType, item: Any) -> str:
             return f"; view pairs of its elements with tk.tile_bitcast(t, tk.{wanted.name})"
         return ""
     if isinstance(item, Tile):
-        return f"; no operand of an atom is converted: use tk.tile_astype(t, tk.{wanted.name})"
+        return f"; atoms do not convert their operands: use tk.tile_astype(t, tk.{wanted.name})"
     if isinstance(item, Array):
         return f"; loads and stores do not convert: spell a type of its width, such as .b{dtype.bits}"
     number = f"tk.{wanted.name}(...)"
     if type(item) is int and wanted.is_float:
         number = repr(float(to_numpy_scalar(item, float64)))
-    return f"; no operand of an atom is converted: write {number}"
+    return f"; atoms do not convert their operands: write {number}"
 
 
 def _scalar(atom: Atom, slot: Slot, item: Any) -> Any:
@@ -154,11 +154,11 @@ def _repeats(atom: Atom, items: Sequence[Any]) -> tuple[int, ...]:
         if slot.lanes > 1 and (not item.shape or item.shape[-1] % slot.lanes):
             raise KernelValueError(
                 f"{atom}: operand {slot.name} takes {slot.lanes} registers a repeat, but the last extent of "
-                f"{describe(item)} is no multiple of {slot.lanes}"
+                f"{describe(item)} is not a multiple of {slot.lanes}"
             )
         found[slot.name] = repeats_of(item.shape, slot.lanes)
     if not found:
-        raise KernelTypeError(f"{atom} needs a tile, which says how many repeats there are; all operands are numbers")
+        raise KernelTypeError(f"{atom} needs a tile, whose shape gives the number of repeats; all operands are numbers")
     first = next(iter(found.values()))
     if any(not _agree(first, shape) for shape in found.values()):
         shown = ", ".join(f"{name} has {shape}" for name, shape in found.items())

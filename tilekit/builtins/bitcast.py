@@ -32,7 +32,7 @@ def bits_of(t: Tile, dtype: DTypeLike, shape: Shape, given: DTypeLike) -> Tile:
 def _result(t: TileType, dtype: DType, shape: tuple[int, ...]) -> TileType:
     found = TileType(dtype, shape)
     if found.size * dtype.itemsize != t.size * t.dtype.itemsize:
-        raise KernelValueError(f"the bits of a {t} are not those of a {found}")
+        raise KernelValueError(f"the bits of a {t} cannot be read as a {found}, which has another number of bits")
     return found
 
 
@@ -71,7 +71,7 @@ def tile_bitcast(t: Tile, dtype: Any) -> Tile:
         wider, or larger as it is narrower.
 
     Raises:
-        KernelTypeError: ``t`` or ``dtype`` is bool, whose bits are not all free.
+        KernelTypeError: ``t`` or ``dtype`` is bool, which holds only 0 or 1.
         KernelValueError: the last extent is no multiple of the neighbours that go together.
 
     Example:
@@ -92,7 +92,9 @@ def tile_bitcast(t: Tile, dtype: Any) -> Tile:
     try:
         wanted = as_dtype(dtype)
         if bool_ in (wanted, t.dtype):
-            raise KernelTypeError(f"tile_bitcast(): the bits of a bool are not all free; t is a {t.type}")
+            raise KernelTypeError(
+                f"tile_bitcast(): a bool holds only 0 or 1, so its bits cannot be reinterpreted; t is a {t.type}"
+            )
         return BitsTile.of(t, wanted, _shape(t, wanted))
     except TilekitError as error:
         raise fail(error) from None

@@ -67,7 +67,9 @@ def constant(x: Any) -> Any:
     """
     changes = isinstance(x, list | set | Mapping) or hasattr(x, "__array_interface__")
     if changes and not isinstance(x, np.generic):
-        raise KernelTypeError(f"a {type(x).__name__} is no constant: its elements may change; use a tuple or numbers")
+        raise KernelTypeError(
+            f"a {type(x).__name__} is not a constant, because its elements may change; use a tuple or numbers"
+        )
     return x
 
 

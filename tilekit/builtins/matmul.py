@@ -99,9 +99,7 @@ def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any
             raise KernelTypeError(misuse("tile_matmul", _WITHOUT_OUT, args, kwargs)) from None
     out = args[2] if len(args) > 2 else kwargs.get("out")
     if out is None and (len(args) > 4 or "beta" in kwargs):
-        raise KernelTypeError(
-            "tile_matmul(): beta is the factor of out, and no out is given; pass out, or leave beta away"
-        )
+        raise KernelTypeError("tile_matmul(): beta scales out, but no out is given; pass out, or drop beta")
     return args, kwargs
 
 

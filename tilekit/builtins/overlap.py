@@ -105,8 +105,8 @@ def refuse_shifted(out: Tile, operand: Tile, what: str) -> None:
     if made is None:
         return
     text = (
-        f"{what} overlap, but are not the same elements of {made}: repeats would read what others "
-        "have written; copy the source first, tk.tile_astype(t, t.dtype)"
+        f"{what} overlap, but are not the same elements of {made}: a repeat would read what another "
+        "one has written; copy the source first, tk.tile_astype(t, t.dtype)"
     )
     first, second = _start(out), _start(operand)
     known = first is not None and second is not None

@@ -77,7 +77,7 @@ def _check_options(atom: Atom, pred: Any, preserve: Any, offset: Any, scope: Any
     if preserve and pred is None:
         raise KernelValueError(f"{atom}: preserve_dst=True needs pred=..., without which every repeat is written")
     if preserve and atom.slots[0].kind == "memory":
-        raise KernelValueError(f"{atom}: memory keeps what it holds where pred is false; leave preserve_dst out")
+        raise KernelValueError(f"{atom}: memory is unchanged where pred is false; leave preserve_dst out")
     if offset is not None and not in_memory:
         raise KernelValueError(f"{atom}: offset is for loads and stores; take a part of a tile with tk.tile_view")
 
@@ -107,14 +107,16 @@ def _record(given: Operands, pred: Any, preserve: bool, offset: Any, everyone: b
 def _placed(a: Any, tile: Any, atom: Atom) -> tuple[Any, Tile]:
     """An array and a tile of as many axes: a last extent of 1 that the array has not is left out."""
     if not isinstance(tile, Tile):
-        raise KernelTypeError(f"{atom}: the tile says how many repeats there are, got {describe(tile)}")
+        raise KernelTypeError(f"{atom} needs a tile, whose shape gives the number of repeats; got {describe(tile)}")
     if tile.ndim == a.ndim + 1 and tile.shape[-1] == 1 and atom.slots[0].lanes == 1:
         tile = Tile.view(tile, ViewMap.identity(tile.shape[:-1]))
     if tile.ndim != a.ndim:
-        raise KernelValueError(f"{atom}: {describe(tile)} does not fit {describe(a)}; they need as many dimensions")
+        raise KernelValueError(
+            f"{atom}: {describe(tile)} does not fit {describe(a)}; they need the same number of dimensions"
+        )
     if (a.dtype == bool_) != (tile.dtype == bool_):
         raise KernelTypeError(
-            f"{atom}: {describe(tile)} does not fit {describe(a)}: a bool is 0 or 1, which a byte need not be; "
+            f"{atom}: {describe(tile)} does not fit {describe(a)}: a bool is 0 or 1, but a byte may hold more; "
             "convert the tile with tk.tile_astype"
         )
     return a, tile

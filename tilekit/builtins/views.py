@@ -97,7 +97,9 @@ def _replace_result(base: TileType, value: TileType, offset: ScalarType | None, 
 
 def _check_writable(base: TileType, map: ViewMap, known: bool) -> None:
     if map.overlaps_itself():
-        raise KernelTypeError("cannot write through a broadcast view: several of its elements are one")
+        raise KernelTypeError(
+            "cannot write through a broadcast view: several of its elements are the same element of the tile"
+        )
     if known:
         _check_reach(base, map, "view")
 

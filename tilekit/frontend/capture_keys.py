@@ -122,9 +122,7 @@ def _key_of_object(value: Any) -> Any:
     if isinstance(value, _CONTAINERS) or _is_array(value):
         instead = "pass it to the kernel as an argument instead"
         if isinstance(value, _CONTAINERS):
-            instead = (
-                "constants may stand in a tuple, and an array of numbers may be passed to the kernel as an argument"
-            )
+            instead = "put constants into a tuple, or pass an array of numbers to the kernel as an argument"
         raise KernelTypeError(f"is a captured {type(value).__name__}; {instead}")
     return _attribute_key(value)
 

@@ -146,7 +146,7 @@ def _form_for(f: Any, given: Any, name: str, exact: bool) -> Declaration:
         if types[: len(wanted)] == wanted and (rest == 0 or (rest > 0 and not exact)):
             if form.called:
                 name = f.function.__name__
-                text = f"{given.__name__}() comes after kernels that call {name}() and would not know of it"
+                text = f"{given.__name__}() is declared after kernels that call {name}() were traced"
                 raise KernelTypeError(f"{text}; declare it right after {name}()", place_of(given))
             return form
     shown = " or ".join(map(str, f.declarations))

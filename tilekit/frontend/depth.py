@@ -43,7 +43,7 @@ def inlining(function: FunctionType) -> Iterator[None]:
         text = f"{name!r} calls itself without end; kernels cannot recurse on run-time values"
         raise fail(KernelNotImplementedError(text))
     if len(codes) >= DEEPEST:
-        text = f"{name!r} is called by a chain of more than {DEEPEST} helpers; let some of them be one function"
+        text = f"{name!r} is called by a chain of more than {DEEPEST} helpers; merge some of them"
         raise fail(KernelNotImplementedError(text))
     codes.append(function.__code__)
     try:

@@ -127,9 +127,7 @@ def _result(function: Any, found: Any) -> Any:
     """The one float that the function returns, as an operand."""
     if not isinstance(found, Scalar | Tile) or not found.dtype.is_float:
         if not isinstance(found, float):
-            text = (
-                f"{GradientOf(function).name}: it returns {describe(found)}; a gradient is of one float number or tile"
-            )
+            text = f"{GradientOf(function).name}: it returns {describe(found)}; return one float number or tile"
             raise fail(KernelTypeError(text))
         return constant(found)
     return found.read() if isinstance(found, Tile) else found.datum

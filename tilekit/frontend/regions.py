@@ -219,7 +219,7 @@ class Loop:
             self.restore()
             if literals is not None:
                 literals.restore(known)
-        raise fail(KernelTypeError("the types of the variables that this loop carries do not settle"))
+        raise fail(KernelTypeError("the dtypes of this loop's variables change in every iteration; cast them"))
 
     def restore(self) -> None:
         self.tiles.restore()

@@ -109,7 +109,7 @@ def _operand(test: Scalar, left: Scalar, right: Recorded, stop: bool, site: Site
 
 
 def _of_two_types(left: Any, right: Any, word: str) -> KernelTypeError:
-    instead = f"cast them to one dtype, or compare each where a bool is meant, as in 'x != 0 {word} y != 0'"
+    instead = f"cast them to one dtype, or compare each if you mean a bool, as in 'x != 0 {word} y != 0'"
     if not is_number(right):
         instead = "it can choose between numbers alone; use 'if' and 'else'"
     return KernelTypeError(
@@ -168,7 +168,9 @@ def _is_same(value: Any, other: Any) -> bool:
     """``value is other``."""
     if any(isinstance(item, Scalar) for item in (value, other)) and any(isinstance(x, int) for x in (value, other)):
         raise fail(
-            KernelTypeError("'is' compares objects, and a run-time value has none; write == or the condition alone")
+            KernelTypeError(
+                "'is' compares Python objects, and a run-time value is not one; write == or the condition alone"
+            )
         )
     return value is other
 

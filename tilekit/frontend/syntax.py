@@ -32,7 +32,7 @@ _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
     ast.ClassDef: ("a class definition", "define it outside the kernel"),
     ast.Global: ("'global'", "kernels cannot assign globals; pass an array"),
     ast.Nonlocal: ("'nonlocal'", "kernels cannot assign outer variables; pass an array"),
-    ast.Delete: ("'del'", "leave the name alone"),
+    ast.Delete: ("'del'", "remove the statement"),
     ast.Import: ("'import'", "import at the top of the module"),
     ast.ImportFrom: ("'import'", "import at the top of the module"),
     ast.Match: ("'match'", "use if / elif"),

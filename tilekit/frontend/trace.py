@@ -49,7 +49,7 @@ def trace(
         if settled is None:
             return found
         decided = settled
-    raise KernelTypeError("the dtypes of the literals in this kernel do not settle; cast them", found.location)
+    raise KernelTypeError("no dtypes fit all uses of the literals in this kernel; cast them", found.location)
 
 
 def _trace(

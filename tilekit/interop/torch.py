@@ -86,5 +86,7 @@ def _outputs(kernel: Kernel, given: Mapping[str, Any] | None) -> dict[str, Any]:
             )
         if isinstance(made, str) and (made not in arrays or made in given):
             inputs = ", ".join(other for other in arrays if other not in given)
-            raise KernelValueError(f"outputs: {name!r} is to be like {made!r}, which is no input; they are {inputs}")
+            raise KernelValueError(
+                f"outputs: {name!r} is to be like {made!r}, which is not an input; the inputs are {inputs}"
+            )
     return {name: given[name] for name in kernel.parameters if name in given}

@@ -20,7 +20,7 @@ def no_numpy_array(handle: Any) -> Exception:
     """Where NumPy would make an array of objects, or find that it cannot, without a place."""
     from tilekit.ir.operands import describe  # which knows the handles
 
-    return fail(KernelTypeError(f"{describe(handle)} is no NumPy array inside a kernel; use functions of tk"))
+    return fail(KernelTypeError(f"{describe(handle)} is not a NumPy array inside a kernel; use functions of tk"))
 
 
 class Attributes:

@@ -21,11 +21,11 @@ from tilekit.ir.types import ArrayType, ScalarType, TileType, Type
 from tilekit.ir.views import ViewMap
 
 _NO_BOOL = (
-    "is no compile-time bool: Python would have to decide while the kernel is compiled; use if, while, and, or, not, "
-    "tk.where, min or max of the kernel itself"
+    "is not a compile-time bool: Python would have to decide while the kernel is compiled; use if, while, and, or, "
+    "not, tk.where, min or max of the kernel itself"
 )
 _NO_NUMBER = (
-    "is no compile-time constant, which an index of a tuple, a repetition, a shape or a function of the host needs"
+    "is not a compile-time constant; an index of a tuple, a repetition, a shape and a function of the host need one"
 )
 _NO_TEXT = "has no text while the kernel is compiled; print(...) takes run-time values as arguments"
 

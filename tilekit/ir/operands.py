@@ -373,7 +373,7 @@ def convert_constant(given: Const, dtype: DType, where: str, instead: Callable[[
     if dtype.is_integer:
         if isinstance(value, float) and not value.is_integer():
             raise KernelValueError(
-                f"{where}: the constant {value} is no integer" if where else f"{value} is no integer"
+                f"{where}: the constant {value} is not an integer" if where else f"{value} is not an integer"
             )
         if not dtype.holds(int(value)):
             lead = f"{where}: " if where else ""

@@ -110,7 +110,7 @@ def parse_annotation(
     except TilekitError as error:
         raise type(error)(f"{where}: {error.message}") from None
     if found is None:
-        raise KernelTypeError(f"{where} is annotated {_text(annotation)}, which is no type for kernels; {_WRITE}")
+        raise KernelTypeError(f"{where} is annotated {_text(annotation)}, which is not a type for kernels; {_WRITE}")
     return found
 
 

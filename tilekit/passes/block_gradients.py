@@ -30,10 +30,10 @@ def block_gradients(block: Block, given: Sequence[Any], seed: Any) -> list[Any]:
     known = {value: value for value in block.free} | dict(zip(block.params, given, strict=True))
     function = Function("grad", {str(i): value for i, value in enumerate((*block.params, *block.free))}, block)
     if any(isinstance(value.type, ArrayType) for value in block.free):
-        text = "the function uses an array of the kernel, which has no gradient here; read what it needs before"
+        text = "the function uses an array of the kernel, which has no gradient here; read its elements before the call"
         raise fail(KernelTypeError(f"grad(): {text}"))
     if any(op.builtin.lane or op.builtin.observes_lanes for op in walk(block)):
-        text = "its gradient is of all lanes of a block together; differentiate the kernel instead"
+        text = "so its gradient needs all lanes of a block; differentiate the kernel instead"
         raise fail(KernelNotImplementedError(f"grad(): the function asks which lane runs it, {text}"))
     lanes = LaneGradients(function, LaunchForm())
     reversal = Reversal(function, LaunchForm(), lanes, {})
@@ -43,6 +43,6 @@ def block_gradients(block: Block, given: Sequence[Any], seed: Any) -> list[Any]:
     reversal.block(scope)
     found = [wrap(scope.take_datum(param)) for param in block.params]
     if reversal.scratch:
-        text = "a loop in the function carries what its gradient needs as it was in every iteration"
-        raise fail(KernelNotImplementedError(f"grad(): {text}; only the gradient of a kernel can keep that"))
+        text = "the gradient needs values that a loop in the function carries, from every iteration"
+        raise fail(KernelNotImplementedError(f"grad(): {text}; only the gradient of a kernel can keep them"))
     return found

@@ -214,7 +214,9 @@ def gradient_views(
                 f"a gradient of {name!r} is given, but kernel {kernel.key!r} has no such parameter, only {known}"
             )
         if name not in arrays:
-            raise KernelTypeError(f"a gradient of {name!r} of kernel {kernel.key!r} is given, but {name!r} is no array")
+            raise KernelTypeError(
+                f"a gradient of {name!r} of kernel {kernel.key!r} is given, but {name!r} is not an array"
+            )
     for name in kernel.parameters:
         if name in gradients:
             try:

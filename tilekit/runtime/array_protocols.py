@@ -34,7 +34,8 @@ def protocol_view(array: Any) -> ArrayView:
     if hasattr(array, "__dlpack__") and not isinstance(array, type):
         return _dlpack_view(array)
     raise KernelTypeError(
-        f"{_type_name(array)} is no array; pass a Warp, NumPy, PyTorch or CuPy array, or convert with np.asarray(...)"
+        f"{_type_name(array)} is not an array; pass a Warp, NumPy, PyTorch or CuPy array, or convert with "
+        "np.asarray(...)"
     )
 
 

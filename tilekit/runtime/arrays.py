@@ -94,14 +94,16 @@ def _refuse(array: Any) -> None:
     """Raise for what is often passed by mistake and has an answer of its own."""
     kind = type(array)
     if array is None:
-        raise KernelTypeError("None is no array")
+        raise KernelTypeError("None is not an array")
     if isinstance(array, (list, tuple)):
-        raise KernelTypeError(f"a {kind.__name__} is no array; convert it with np.asarray(...) or tk.array(...)")
+        raise KernelTypeError(f"a {kind.__name__} is not an array; convert it with np.asarray(...) or tk.array(...)")
     if isinstance(array, (bool, int, float, complex, np.generic)):
         number = shown(array) if isinstance(array, int) else array
-        raise KernelTypeError(f"the number {number} is no array; pass an array of one element, such as np.array([x])")
+        raise KernelTypeError(
+            f"the number {number} is not an array; pass an array of one element, such as np.array([x])"
+        )
     if isinstance(array, dict):
-        raise KernelTypeError("a dict is no array, not even an array interface; pass the object that owns the memory")
+        raise KernelTypeError("a dict is not an array; pass the object that owns the memory")
     if kind.__module__.partition(".")[0] == "warp":
         raise KernelNotImplementedError(f"Warp's {kind.__name__} is not supported; pass a plain array")
 

@@ -111,7 +111,7 @@ class _Known:
             for part in parts(size):
                 number = evaluate(part, self.grid, self.shapes, self.scalars)
                 if isinstance(part, Sum | Difference | Product) and not int32.holds(number):
-                    raise KernelValueError(f"{part} is {number} in this launch, which is no int32")
+                    raise KernelValueError(f"{part} is {number} in this launch, which does not fit int32")
             return evaluate(size, self.grid, self.shapes, self.scalars)
         except KernelValueError as error:
             raise self._error(text, error.message) from None
