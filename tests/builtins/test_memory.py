@@ -32,5 +32,5 @@ def test_offsets_of_64_unsigned_bits(chain):
             assert not out.any() and not total.any() and np.array_equal(a, np.arange(8))
             tk.launch_tiled(far, dim=1, inputs=[a, out, total, 6], device=device)
             assert out.tolist() == [6, 7, 0, 0] and a[6:].tolist() == [1, 1] and total[6:].tolist() == [1, 1]
-            with pytest.raises(IndexError, match="does not lie on axis 0"):
+            with pytest.raises(IndexError, match="is out of bounds for axis 0"):
                 tk.launch_tiled(last, dim=1, inputs=[a, 2**64 - 1], device=device)

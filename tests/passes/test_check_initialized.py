@@ -84,7 +84,7 @@ def test_reading_what_nothing_wrote_is_refused(kernel, made, read):
     with pytest.raises(UninitializedError) as caught:
         tk.launch_tiled(kernel, dim=1, inputs=[1], outputs=[x])
     assert caught.value.location.line == start + read
-    assert f"that tile_empty made at line {start + made} and nothing has been written to" in str(caught.value)
+    assert f"that tile_empty made at line {start + made}, but nothing was written to it" in str(caught.value)
 
 
 @tk.kernel
@@ -162,7 +162,7 @@ def test_a_factor_at_run_time_must_be_zero_where_nothing_was_written(n, device, 
                 tk.launch_tiled(scaled, dim=1, inputs=[n, beta], outputs=[x], device=device)
             assert caught.value.location.line == start + (4 if n > 1 else 6)
             assert caught.value.message == (
-                f"this reads a tile<4x4xf32> that tile_empty made at line {start + 2} and nothing has been written to; "
+                f"this reads a tile<4x4xf32> that tile_empty made at line {start + 2}, but nothing was written to it; "
                 "write to it first, or make it with tk.tile_zeros, in block 0 of kernel 'scaled'"
             )
 
@@ -206,6 +206,6 @@ def test_a_factor_at_run_time_is_checked_on_a_gpu():
     x = out(4, 4)
     on_gpu.launch_tiled(scaled, 1, [2, 0.0], [x])
     assert np.array_equal(x, np.full((4, 4), 4, np.float32))
-    with pytest.raises(UninitializedError, match="nothing has been written to"):
+    with pytest.raises(UninitializedError, match="nothing was written to it"):
         on_gpu.launch_tiled(scaled, 1, [2, 1.0], [x])
         tk.synchronize()

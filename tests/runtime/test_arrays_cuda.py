@@ -52,5 +52,5 @@ def test_interface_of_a_known_and_an_unknown_address() -> None:
     tensor = torch.zeros(3, device="cuda:0")
     given = {"shape": (3,), "typestr": "<f4", "data": (tensor.data_ptr(), False), "version": 3}
     assert view_of(Interface(given)).device == "cuda:0"
-    with pytest.raises(KernelTypeError, match="which is no CUDA memory"):
+    with pytest.raises(KernelTypeError, match="which is not CUDA memory"):
         view_of(Interface({**given, "data": (4096, False)}))

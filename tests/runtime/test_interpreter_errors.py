@@ -89,7 +89,7 @@ def test_elements_and_parts_outside_tiles():
     out = np.zeros(4, np.float32)
     interpret(reads_element_of_tile, 1, 3, out)
     message = failing(reads_element_of_tile, KernelIndexError, "element of a tile", 1, 4, out)
-    assert message.startswith("index 4 does not lie on axis 0 of a tile<4x3xf32>")
+    assert message.startswith("index 4 is out of bounds for axis 0 of a tile<4x3xf32>")
     interpret(views_outside, 1, 4, out)
     message = failing(views_outside, KernelIndexError, "part of a tile", 1, 5, out)
     assert message.endswith("in block 0 of kernel 'views_outside'")

@@ -91,7 +91,7 @@ def test_four_dimensions():
         (-1, ValueError, "dim must not be negative, got -1"),
         ((), ValueError, r"dim must have 1 to 4 entries, got \(\)"),
         ((1, 1, 1, 1, 1), ValueError, "dim must have 1 to 4 entries"),
-        (2**31 + 1, ValueError, "dim=2147483649 has an extent above 2\\*\\*31, so that coordinates would be no int32"),
+        (2**31 + 1, ValueError, "dim=2147483649 has an extent above 2\\*\\*31, so coordinates would not fit int32"),
         ((0, 2**32), ValueError, "has an extent above"),
         ((2**31, 2**31, 2), ValueError, "dim=.* has more than 2\\*\\*63 - 1 points"),
     ],

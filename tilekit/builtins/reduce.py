@@ -48,7 +48,8 @@ def axis_in(type: TileType, axis: Any, name: str) -> int | None:
         raise KernelTypeError(f"{name}(): axis must be a compile-time integer or None, got {describe(axis)}")
     found = operator.index(axis)
     if not -len(type.shape) <= found < len(type.shape):
-        raise KernelIndexError(f"{name}(): axis {found} is outside the {counted(len(type.shape), 'axis')} of a {type}")
+        axes = counted(len(type.shape), "axis")
+        raise KernelIndexError(f"{name}(): axis {found} is out of bounds for a {type} of {axes}")
     return found % len(type.shape)
 
 

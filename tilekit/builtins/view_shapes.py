@@ -35,8 +35,8 @@ def require_tile(t: Any, name: str, parameter: str = "t") -> Tile:
 def start_on_axis(t: Tile, axis: int, index: Any, span: int, wrap: bool) -> tuple[int, Scalar | None]:
     """Where ``span`` elements along an axis begin: a constant part and a run-time part."""
     extent = t.shape[axis]
-    reach = f"{span} elements from index {{index}} do" if span > 1 else "index {index} does"
-    text = f"{reach} not lie on axis {{axis}} of a {t.type}, which has {{extent}} there"
+    reach = f"{span} elements from index {{index}} are" if span > 1 else "index {index} is"
+    text = f"{reach} out of bounds for axis {{axis}} of a {t.type}, which has extent {{extent}}"
     if isinstance(index, Scalar) and known_number(index) is None:
         return 0, axis_index(index, extent, span, wrap, axis, text)
     try:
@@ -228,7 +228,9 @@ def axis_of(t: Tile, axis: Any, name: str) -> int:
         raise fail(KernelTypeError(f"{name}(): axis must be a compile-time integer, got {describe(axis)}"))
     found = operator.index(axis)
     if not -t.ndim <= found < t.ndim:
-        raise fail(KernelIndexError(f"{name}(): axis {found} is outside the {counted(t.ndim, 'axis')} of a {t.type}"))
+        raise fail(
+            KernelIndexError(f"{name}(): axis {found} is out of bounds for a {t.type} of {counted(t.ndim, 'axis')}")
+        )
     return found % t.ndim
 
 

@@ -67,7 +67,9 @@ class Chosen:
         if type.weak and literals is not None:
             site, name = origin
             shown = (
-                f"what is chosen at line {site[1]}" if site and site[0] in ("choice", "and", "or") else shown_name(name)
+                f"the value chosen at line {site[1]}"
+                if site and site[0] in ("choice", "and", "or")
+                else shown_name(name)
             )
             self.key = literals.key(type, (site or current_place(), name), shown)
             self.type = literals.joined(self.key, map(_datum, values))

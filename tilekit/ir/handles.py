@@ -365,7 +365,7 @@ def unwritten(type: Type, made_at: Location | None, index: tuple[int, ...] | Non
     where = f" at line {made_at.line}" if made_at is not None else ""
     what = "a" if index is None else f"element [{', '.join(map(str, index))}] of a"
     return (
-        f"this reads {what} {type} that tile_empty made{where} and nothing has been written to; "
+        f"this reads {what} {type} that tile_empty made{where}, but nothing was written to it; "
         "write to it first, or make it with tk.tile_zeros"
     )
 

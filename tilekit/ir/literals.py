@@ -218,8 +218,8 @@ def _conflict(name: str, found: list[tuple[DType, Location | None]]) -> KernelTy
     met = " and ".join(f"{dtype} {where}" for dtype, where in places.items())
     text = name.strip("'") if name.startswith("'") else "..."
     return KernelTypeError(
-        f"{name} comes from literals, which take the one dtype that they meet, but meets {met}; "
-        f"cast it where {meant.name} is meant, as in tk.{meant.name}({text})"
+        f"{name} comes from literals, which take the dtype that they meet, but it meets {met}; "
+        f"cast it where you mean {meant.name}, as in tk.{meant.name}({text})"
     )
 
 

@@ -85,7 +85,7 @@ def _cuda_ordinal(array: Any, pointer: int) -> int:
     if driver is not None and pointer:
         asked = (ctypes.byref(ordinal), ctypes.c_int(_POINTER_DEVICE_ORDINAL), ctypes.c_uint64(pointer))
         if driver.cuPointerGetAttribute(*asked) != 0:
-            raise KernelTypeError(f"__cuda_array_interface__ points to {pointer:#x}, which is no CUDA memory")
+            raise KernelTypeError(f"__cuda_array_interface__ points to {pointer:#x}, which is not CUDA memory")
     return max(ordinal.value, 0)
 
 

@@ -33,7 +33,7 @@ def dims_of(dim: Any) -> tuple[int, ...]:
     if min(found) < 0:
         raise KernelValueError(f"dim must not be negative, got {shown(dim)}")
     if max(found) > MAX_EXTENT:
-        raise KernelValueError(f"dim={shown(dim)} has an extent above 2**31, so that coordinates would be no int32")
+        raise KernelValueError(f"dim={shown(dim)} has an extent above 2**31, so coordinates would not fit int32")
     if math.prod(found) > MAX_POINTS:
         raise KernelValueError(f"dim={shown(dim)} has more than 2**63 - 1 points")
     return found

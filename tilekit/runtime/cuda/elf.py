@@ -68,7 +68,7 @@ def read_resources(cubin: bytes) -> dict[str, Resources]:
 def _sections(cubin: bytes) -> Iterator[_Section]:
     head = _HEADER.unpack_from(cubin)
     if not head[0].startswith(b"\x7fELF\x02\x01") or head[2] != _CUDA:
-        raise ValueError("this is no 64-bit ELF file of CUDA")
+        raise ValueError("this is not a 64-bit ELF file of CUDA")
     start, size, count, names = head[6], head[11], head[12], head[13]
     entries = [_SECTION.unpack_from(cubin, start + size * index) for index in range(count)]
     texts = cubin[entries[names][4] :]
