@@ -166,17 +166,17 @@ _WORDS = {
 
 
 OPTIONS = (
-    Option("gemm", "str", "auto", "Which GEMM serves tile_matmul on CUDA.", "TILEKIT_GEMM", GEMMS, of_module=True),
+    Option("gemm", "str", "auto", "The backend of tile_matmul on CUDA.", "TILEKIT_GEMM", GEMMS, of_module=True),
     Option(
         "require_gemm",
         "str",
         None,
-        "The GEMM that must serve: an error where it cannot.",
+        "The backend that must compute tile_matmul on CUDA; another one is an error.",
         choices=GEMMS[1:],
         optional=True,
         of_module=True,
     ),
-    Option("enable_mathdx_gemm", "bool", True, "May cuBLASDx serve tile_matmul?", of_module=True),
+    Option("enable_mathdx_gemm", "bool", True, "Whether cuBLASDx may compute tile_matmul.", of_module=True),
     Option("checked", "bool", False, "Check bounds, reads before writes and overlaps.", "TILEKIT_CHECKED"),
     Option("index_checks", "bool", True, "Check element accesses to arrays on the CPU.", "TILEKIT_INDEX_CHECKS"),
     Option(
@@ -198,18 +198,16 @@ OPTIONS = (
         "checkpoints",
         "int",
         32,
-        "At most so many states of a loop are kept for its gradient, for each block; others are computed again.",
+        "The most states of a loop that each block keeps for its gradient; other states are computed again.",
         minimum=1,
         of_module=True,
     ),
-    Option(
-        "enable_backward", "bool", True, "Without meaning: a gradient is derived when it is asked for.", of_module=True
-    ),
+    Option("enable_backward", "bool", True, "No effect: a gradient is derived when it is asked for.", of_module=True),
     Option(
         "deterministic",
         "switch",
         False,
-        "Gradients that only atomic additions could sum are an error: all others have the same bits in every run.",
+        "A gradient that only atomic additions could sum is an error; others have the same bits in every run.",
         "TILEKIT_DETERMINISTIC",
         of_module=True,
     ),

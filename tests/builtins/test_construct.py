@@ -78,10 +78,10 @@ def test_arange_counts_as_warp_does():
         (lambda: tk.tile_empty(-1), KernelValueError, "must not be negative"),
         (lambda: tk.tile_zeros(2.5), KernelTypeError, "shape must be an int or a tuple of ints"),
         (lambda: tk.tile_full(2, 300, dtype=tk.uint8), KernelValueError, "the constant 300 does not fit uint8"),
-        (lambda: tk.tile_empty(4) + 1.0, UninitializedError, "tile_empty made and nothing has been written"),
-        (lambda: tk.tile_sum(tk.tile_empty(4)), UninitializedError, "tile_empty made and nothing has been written"),
+        (lambda: tk.tile_empty(4) + 1.0, UninitializedError, "tile_empty made, but nothing was written"),
+        (lambda: tk.tile_sum(tk.tile_empty(4)), UninitializedError, "tile_empty made, but nothing was written"),
         (lambda: tk.tile_empty((4, 4))[1], None, ""),
-        (lambda: tk.tile_empty((4, 4))[1, 1], UninitializedError, "tile_empty made and nothing has been written"),
+        (lambda: tk.tile_empty((4, 4))[1, 1], UninitializedError, "tile_empty made, but nothing was written"),
         (lambda: tk.tile_astype(tk.tile_empty((4, 4)).T, int), UninitializedError, "nothing has been written"),
     ],
 )

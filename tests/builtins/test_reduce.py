@@ -166,7 +166,7 @@ T = tk.tile_zeros(shape=(4, 6))
          r"op takes two float32 and must return one, got int32"),
         (lambda: tk.tile_reduce(lambda a, b: (a, b), T), KernelTypeError, r"op must return one number, got "),
         (lambda: tk.tile_reduce(lambda a: a, T), (KernelTypeError, TypeError), r"argument"),
-        (lambda: tk.tile_reduce(tk.add, T, axis=-3), KernelIndexError, r"axis -3 is outside"),
+        (lambda: tk.tile_reduce(tk.add, T, axis=-3), KernelIndexError, r"axis -3 is out of bounds"),
         (lambda: tk.tile_reduce(tk.add, 3.0), KernelTypeError, r"a must be a tile, got 3.0"),
     ],
 )  # fmt: skip

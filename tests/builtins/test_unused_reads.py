@@ -92,7 +92,7 @@ KERNELS = [value for value in tuple(globals().values()) if isinstance(value, typ
 def test_an_unused_read_outside_is_reported(kernel, device):
     a = np.zeros((2, 2), np.float32)
     tk.launch_tiled(kernel, dim=1, inputs=[a, 0], block_dim=4, device=device)
-    with pytest.raises(IndexError, match=r"index 2 (is out of bounds|does not lie|do not lie)") as caught:
+    with pytest.raises(IndexError, match=r"index 2 (is|are) out of bounds") as caught:
         tk.launch_tiled(kernel, dim=1, inputs=[a, 2], block_dim=4, device=device)
     assert any(sign in caught.value.location.source_line() for sign in ("[i", "[k", "tile_view"))
 

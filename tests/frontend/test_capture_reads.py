@@ -256,8 +256,8 @@ def test_a_list_of_a_module_is_refused_as_if_it_were_named():
         with pytest.raises(TypeError) as caught:
             run(kernel)
         assert caught.value.message == (
-            "m.TABLE is a captured list; constants may stand in a tuple, "
-            "and an array of numbers may be passed to the kernel as an argument"
+            "m.TABLE is a captured list; put constants into a tuple, "
+            "or pass an array of numbers to the kernel as an argument"
         )
         assert caught.value.location.line == table_of.__code__.co_firstlineno + 2
 

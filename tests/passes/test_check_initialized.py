@@ -131,7 +131,7 @@ def test_checked_mode_poisons_what_may_be_unwritten():
 def test_the_interpreter_reports_a_read_on_the_path_it_takes():
     x, k = out(4), out(4, dtype=np.int16)
     start = some_paths.function.__code__.co_firstlineno + 1
-    with pytest.raises(UninitializedError, match=f"tile_empty made at line {start + 1} and nothing") as caught:
+    with pytest.raises(UninitializedError, match=f"tile_empty made at line {start + 1}, but nothing") as caught:
         tk.launch_tiled(some_paths, dim=1, inputs=[0], outputs=[x, k], device="interpret")
     assert caught.value.location.line == start + 6
     tk.launch_tiled(fine, dim=1, inputs=[3], outputs=[out(4, 4)], device="interpret")

@@ -59,8 +59,7 @@ def test_a_list_as_a_whole_is_refused(kernel: Any, way: Callable[[Any], None]) -
     with pytest.raises(KernelTypeError) as caught:
         way(kernel)
     assert caught.value.message == (
-        "SIZES is a captured list; constants may stand in a tuple, and an array of numbers may be passed to the kernel "
-        "as an argument"
+        "SIZES is a captured list; put constants into a tuple, or pass an array of numbers to the kernel as an argument"
     )
     assert caught.value.location is not None and "SIZES" in caught.value.location.source_line()
 

@@ -102,8 +102,8 @@ def test_elements_never_written():
     message = failing(reads_unwritten, UninitializedError, "read unwritten", 1, 3, out)
     made = line_of(__file__, "made empty")
     assert message == (
-        f"this reads element [3] of a tile<4xf32> that tile_empty made at line {made} and nothing has "
-        "been written to; write to it first, or make it with tk.tile_zeros, in block 0 of kernel 'reads_unwritten'"
+        f"this reads element [3] of a tile<4xf32> that tile_empty made at line {made}, but nothing "
+        "was written to it; write to it first, or make it with tk.tile_zeros, in block 0 of kernel 'reads_unwritten'"
     )
 
 

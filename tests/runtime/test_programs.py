@@ -134,7 +134,8 @@ def test_numbers_and_memory_that_there_are_not() -> None:
             evaluated(replace(split_sum(), computed={"splits": count}), STARTS, VALUES, (1, 1))
         return str(caught.value)
 
-    assert refusal(Extent("b", 0), int8) == "program 'split_sum', the number 'splits' of b.shape[0]: 200 is no int8"
+    expected = "program 'split_sum', the number 'splits' of b.shape[0]: 200 does not fit int8"
+    assert refusal(Extent("b", 0), int8) == expected
     assert refusal(Trips(0, 9, Scalar("most"))) == (
         "program 'split_sum', the number 'splits' of len(range(0, 9, most)): len(range(0, 9, most)): the step is 0 "
         "in this launch"

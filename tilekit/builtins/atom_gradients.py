@@ -95,7 +95,7 @@ def _number(cx: Any, slot: Slot, operand: Any, found: Any) -> Any:
     dtype, natural = operand.type.dtype, slot.carriers[0]
     if dtype.is_float:
         return cx.widen(found)
-    if isinstance(operand, Value):  # else the gradient would end here, and be zero without a word
+    if isinstance(operand, Value):  # otherwise the gradient would silently be zero
         raise cx.refuse(
             f"operand {slot.name} of {cx.op.attrs['atom']} is a {operand.type}, bits through which no gradient flows; "
             f"give it as {natural.name}"

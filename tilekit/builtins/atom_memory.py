@@ -68,7 +68,7 @@ def _load_result(
 
 @load_atom.ignores
 def _load_ignores() -> tuple[str, ...]:
-    return ("dst",)  # elements that stay are not looked at
+    return ("dst",)  # elements that keep their value are not read
 
 
 @load_atom.reference

@@ -73,7 +73,7 @@ def _result(
 @apply_atom.ignores
 @apply_atom_apart.ignores
 def _ignores() -> tuple[str, ...]:
-    return ("dst",)  # elements that stay are not looked at
+    return ("dst",)  # elements that keep their value are not read
 
 
 # In the interpreter.

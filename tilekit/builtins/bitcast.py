@@ -52,7 +52,7 @@ def _emit(cx: Any, results: Any, t: Any, dtype: DType, shape: tuple[int, ...]) -
 
 @bits_of.ignores
 def _ignores() -> tuple[str, ...]:
-    return ("t",)  # a view of a tile that was never written is one as well
+    return ("t",)  # a view of an unwritten tile is unwritten too
 
 
 bits_of.has_no_adjoint("it reads the bits of numbers as other numbers")

@@ -73,7 +73,7 @@ def atom_of(dtype: DType, rounding: Any, ftz: Any, sat: Any) -> Atom:
         KernelTypeError: the dtype is no float; an option is no constant of its kind.
         KernelValueError: there is no such rounding or atom.
     """
-    if not isinstance(rounding, str) or rounding not in _ROUNDINGS:  # modifiers among them would go past the gradient
+    if not isinstance(rounding, str) or rounding not in _ROUNDINGS:  # a modifier here would escape the gradient rule
         wrong = KernelValueError if isinstance(rounding, str) else KernelTypeError
         raise wrong(f"fma(): rounding must be 'rn', 'rz', 'rm' or 'rp', got {describe(rounding)}")
     for name, value in (("ftz", ftz), ("sat", sat)):

@@ -102,7 +102,7 @@ def _emit(cx: Any, results: Any, init: Any, alpha: str, plan: Plan, types: Any) 
         _multiply(cx, sums, cx.tile(results[1]).pointer)
         scale = f"tk::cast<{plan.sum}>({alpha})"
         number = known_number(cx.op.operands["alpha"])
-        if number is None or not np.isfinite(number):  # of no iterations, nothing is multiplied by it
+        if number is None or not np.isfinite(number):  # without iterations there is no sum to scale
             scale = f"(total > 0 ? {scale} : ({plan.sum})0)"
         with cx.own_elements(plan.fragment, target) as index:
             value = f"{scale} * {sums}[{index.register}]"

@@ -50,5 +50,5 @@ def _emit(
     at = ", ".join(emitted_offset(offset, types["offset"], len(shape)))
     given = f"{tile.pointer}, {a}, {{{at}}}, {{{step[0]}, {step[1]}}}, {shape[0]}, {shape[1]}"
     cx.line(f"const auto {name} = tk::load_operand<{tile.element}>({given});")
-    # Nothing but a product finds its elements, which may lie in the array: the pointer names nothing.
+    # Its elements may lie in the array, where only a product finds them: the pointer is a name that does not exist.
     cx.tiles[results[0]] = replace(tile, pointer=f"{name}_is_only_a_factor", factor=name)

@@ -138,7 +138,7 @@ def _check(a: Tile, b: Tile, out: Tile | None, alpha: Any, beta: Any, precision:
 
 @tile_matmul.warns
 def _warns(target: Any, a: Any, b: Any, precision: str) -> tuple[type[Warning], str] | None:
-    asked = precision in ROUNDED and a.type.dtype == b.type.dtype == float32  # else it is exact, and a gradient's
+    asked = precision in ROUNDED and a.type.dtype == b.type.dtype == float32  # otherwise it is exact
     lost = asked and target.is_cpu
     return (PrecisionWarning, lost_precision(precision, "on the CPU")) if lost else None
 

@@ -60,7 +60,7 @@ def _view_emit(cx: Any, results: Any, base: Any, offset: str | None, map: ViewMa
 
 @view_of.ignores
 def _view_ignores() -> tuple[str, ...]:
-    return ("base",)  # a view of a tile that was never written is one as well
+    return ("base",)  # a view of an unwritten tile is unwritten too
 
 
 @view_of.adjoint
@@ -73,7 +73,7 @@ def _view_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, Any
             return no_gradient("several elements of the view are one element of the tile")
         total = grad
         for axis in reversed(range(len(map.shape))):
-            if axis not in kept:  # a repeated axis: its elements are one, so their gradients add up
+            if axis not in kept:  # the elements of a repeated axis are one element, so their gradients add up
                 total = REGISTRY["tile_sum"](total, axis=axis)
         if total.shape != apart.shape:
             total = Tile.view(total, ViewMap.identity(apart.shape))
@@ -257,7 +257,7 @@ element_write.emit(_fill_emit)
 
 @element_write.adjoint
 def _write_adjoint(cx: Any, grad: Any, value: Any, map: ViewMap) -> dict[str, Any]:
-    number = element(view_of(grad, value("offset"), map))  # read before it is zeroed, where lanes do that in place
+    number = element(view_of(grad, value("offset"), map))  # read first: lanes zero it in place
     return {
         "base": lambda: element_write(grad, 0.0, value("offset"), map),
         "value": lambda: cx.once(number, "offset", "value"),

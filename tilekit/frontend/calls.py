@@ -116,7 +116,7 @@ def _foreign(function: Any, root: str) -> Any:
     if type_root == "warp" and hasattr(function, "key"):
         return warp_function(function)
     if root == "warp":
-        of = getattr(function, "func", None)  # what wp.grad(of) has given outside
+        of = getattr(function, "func", None)  # the result of wp.grad(of) outside the kernel
         return warp_object(function) if of is None else GradientOf(of)
     if (root == "numpy" and isinstance(function, np.ufunc)) or type_root == "numpy":
         return only_constants(function, root or type_root)
@@ -299,10 +299,10 @@ class Rewritten:
         rewrite: Callable[[Source], ast.Module] = rewrite_function,
     ) -> None:
         source = read_source(function) if source is None else source
-        self.original = function.__code__  # alive as long as this is known by its identity
+        self.original = function.__code__  # kept alive while its identity is a key
         self.source = source.again()  # rewriting changes the tree
         try:
-            with room_for(compound_statements(source.node)):  # which become functions inside each other
+            with room_for(compound_statements(source.node)):  # they become nested functions
                 code = around(renamed(compile_tree(rewrite(source), source.file, "exec"), function))
                 register_code(code, function.__name__)
         except RecursionError:

@@ -39,7 +39,7 @@ class Captures:
             try:
                 if unchanged():
                     return number
-            except Exception:  # a name or attribute is gone, which the slow way tells
+            except Exception:  # a name or attribute is gone: the slow path reports it
                 pass
         with self._lock:
             return self._look_again()

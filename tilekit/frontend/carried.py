@@ -60,7 +60,7 @@ class CarriedNumber(Slot):
         datum = results.pop(0)
         if isinstance(datum, Value):
             return self.chosen.born(datum)
-        # Left as it was. A float literal had the loop's dtype inside, and so it has it after it.
+        # Unchanged. Inside the loop, a float literal had the loop's dtype, and keeps it afterwards.
         return self.chosen.held(self.value) if type(self.value) is float and self.type.weak else self.value
 
 

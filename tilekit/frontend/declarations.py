@@ -108,7 +108,7 @@ class Declaration:
             KernelTypeError: one has another type than its parameter.
         """
         given = self.bound(args, kwargs)
-        if given is None:  # the call itself says what is wrong
+        if given is None:  # the call itself raises the error
             return args, kwargs
         for name, value in given.arguments.items():
             wanted = self.parameters.get(name)
@@ -171,7 +171,7 @@ def adopted(annotation: Any, value: Any) -> Any:
     if not isinstance(annotation, DType):
         return value
     if isinstance(value, Scalar) and is_weak(value.type):
-        adopt(value.datum, ScalarType(annotation))  # which it has from now on, also where it has the dtype already
+        adopt(value.datum, ScalarType(annotation))  # fixes the literal's dtype from here on
         return OPERATORS["cast"].record({"a": value.datum}, {"dtype": annotation})  # type: ignore[attr-defined]
     return annotation(value) if type(value) in (int, float) else value
 

@@ -68,7 +68,7 @@ def gradients(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
 
 def _record(function: Any, given: Mapping[int | str, Any], count: int) -> list[Any]:
     """The gradients of all arguments, recorded in the active builder."""
-    from tilekit.passes.block_gradients import block_gradients  # passes, which few programs need to define kernels
+    from tilekit.passes.block_gradients import block_gradients  # few programs need the passes to define kernels
 
     values = {key: _operand(function, value, given) for key, value in given.items()}
     traced = {key: value for key, value in values.items() if isinstance(value, Scalar | Tile)}

@@ -182,7 +182,7 @@ class Guards:
         """Whether all are what they were; by identity first."""
         try:
             same = self._unchanged()
-        except Exception:  # something is gone, which the slow way tells
+        except Exception:  # something is gone: the slow path reports it
             same = False
         left = self._changing if same else self.found
         try:

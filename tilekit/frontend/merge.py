@@ -278,7 +278,7 @@ class TupleSlot(Slot):
 def merge(name: str, before: Any, sides: list[Any], origin: Origin) -> Slot:
     """The slot of a variable after a branch that leaves it bound to one of ``sides``."""
     known = [side for side in sides if side is not MISSING]
-    if not known:  # all sides have left, so that nothing reads it any more
+    if not known:  # every branch has left, so nothing reads it
         return Slot(None if name == RESULT else before)
     if any(side is UNBOUND for side in known):
         return Slot(UNBOUND)

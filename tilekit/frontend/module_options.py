@@ -75,7 +75,7 @@ def _hint(name: Any, table: Mapping[str, Option], introduced: str) -> str:
         return f", only tk.config.{name}, which holds for all kernels"
     if "module_options" in table and name in MODULE_OPTIONS:
         return f"; write module_options={{{name!r}: ...}}"
-    # Options that Warp has and tilekit accepts are no advice.
+    # Warp's options have no effect, so they are not suggested.
     known = [option.name for option in table.values() if option.effective or table is not MODULE_OPTIONS]
     return f"{suggestion(str(name), table)}; {introduced} {', '.join(known)}"
 

@@ -152,7 +152,7 @@ def captures_by(functions: Iterable[FunctionType], strict: bool = True) -> dict[
             continue
         seen.add(current)
         source = _source(current, as_kernel=strict)
-        if source is None:  # its text is no kernel's, so that it runs as Python
+        if source is None:  # its source is not a kernel's, so it runs as Python
             strict, source = False, _source(current, as_kernel=False)
         for (name, chain, module), node in _outer_names(source, current).items():
             place = source.location(node) if source is not None and node is not None else None

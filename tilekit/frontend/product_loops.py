@@ -73,9 +73,9 @@ class ProductLoop:
         self.cells.write(self.values)
         self.tiles.restore()
         try:
-            with joins.recording(joins.Joins()):  # what runs eagerly goes through the indices one by one
+            with joins.recording(joins.Joins()):  # the interpreter runs each index by itself
                 trace()
-        except (TilekitError, TypeError, AttributeError):  # of a body that must know its index
+        except (TilekitError, TypeError, AttributeError):  # the body needs to know its index
             unrolled.restore()
             return
         known = {name: value for name, value in unrolled.values.items() if _is_known(value)}

@@ -146,7 +146,7 @@ class Statements(Expressions):
         function: ast.FunctionDef = place(
             ast.FunctionDef(name, arguments, head + ([] if body else [ast.Pass()]), []), at
         )
-        function.body += body  # which has its places already
+        function.body += body  # these nodes have their places already
         function.assigned = assigned  # type: ignore[attr-defined]
         return function
 

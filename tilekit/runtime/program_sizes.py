@@ -93,7 +93,7 @@ class _Known:
         text = f"the number {name!r} of {wanted}"
         found = self._evaluate(text, wanted)
         if not type.dtype.holds(found):
-            raise self._error(text, f"{found} is no {type.dtype.name}")
+            raise self._error(text, f"{found} does not fit {type.dtype.name}")
         return found
 
     def check(self, limit: Limit) -> None:
