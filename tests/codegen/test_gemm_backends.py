@@ -35,18 +35,18 @@ def groups(samples: Sequence[Sample]) -> Iterator[Sequence[Sample]]:
 
 FIXED = list(groups([*PEERS, *of_kinds()]))
 RANDOM = [list(random_samples(seed, TOGETHER)) for seed in range(6)]
-FIRST = (0, 2, 6)
+FIRST = {"mma": (0, 2, 6), "scalar": (0, 6)}
 """The samples that the emulator always goes through; the others repeat their kinds."""
 
 
-def marks_of(device: str, number: int) -> list[pytest.MarkDecorator]:
+def marks_of(device: str, backend: str, number: int) -> list[pytest.MarkDecorator]:
     if device == "gpu":
         return [pytest.mark.gpu]
-    return [] if number in FIRST else [pytest.mark.deep]
+    return [] if number in FIRST.get(backend, (0, 2, 6)) else [pytest.mark.deep]
 
 
 CASES = [
-    pytest.param(device, backend, samples, id=f"{device}-{backend}-{number}", marks=marks_of(device, number))
+    pytest.param(device, backend, samples, id=f"{device}-{backend}-{number}", marks=marks_of(device, backend, number))
     for device, backends in DEVICES.items()
     for backend in backends
     for number, samples in enumerate([*FIXED, *(RANDOM if device == "gpu" else RANDOM[:1])])

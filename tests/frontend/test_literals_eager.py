@@ -232,8 +232,15 @@ PROGRAMS: list[Callable[..., Any]] = [
 ]
 
 
-@pytest.mark.parametrize("unroll", [0, 1000])
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+@pytest.mark.parametrize(
+    ("program", "unroll"),
+    [
+        pytest.param(program, unroll, marks=[pytest.mark.deep] * ((number + at) % 2))
+        for number, program in enumerate(PROGRAMS)
+        for at, unroll in enumerate((0, 1000))
+    ],
+    ids=lambda each: getattr(each, "__name__", None),
+)
 def test_same_bits(program, unroll):
     with tk.config.scoped(max_unroll=unroll):
         for n in (0, 1, 2, 3, 4, 11):

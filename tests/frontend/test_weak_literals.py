@@ -230,8 +230,15 @@ def result(kernel: Any, dtype: Any, n: int, device: str) -> bytes:
     return out.tobytes()
 
 
-@pytest.mark.parametrize("unroll", [0, 16])
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+@pytest.mark.parametrize(
+    ("program", "unroll"),
+    [
+        pytest.param(program, unroll, marks=[pytest.mark.deep] * ((number + at) % 2))
+        for number, program in enumerate(PROGRAMS)
+        for at, unroll in enumerate((0, 16))
+    ],
+    ids=lambda each: getattr(each, "__name__", None),
+)
 def test_the_same_as_with_casts(program, unroll):
     for dtype in INTEGERS if program in OF_INTEGERS else FLOATS:
         with tk.config.scoped(max_unroll=unroll):

@@ -72,7 +72,9 @@ def test_the_loop_holds_copies_loads_and_products_alone(
 
 @needs_nvrtc
 @needs_nvdisasm
-@pytest.mark.parametrize("order", ["NT", "TN", "TT"])
+@pytest.mark.parametrize(
+    "order", [pytest.param("NT", marks=pytest.mark.deep), "TN", pytest.param("TT", marks=pytest.mark.deep)]
+)
 @pytest.mark.parametrize(("dtype", "precision", "tile", "opcode", "count"), CODE[2:], ids=str)
 def test_no_order_spills_registers(
     dtype: DType, precision: str, tile: tuple[int, int], opcode: str, count: int, order: str
@@ -140,7 +142,9 @@ def some(kind: tuple[DType, DType, str], items: Sequence[Any], device: str) -> S
 
 
 @ON_DEVICES
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize(
+    "kind", [*SIX, KINDS[6], *(pytest.param(kind, marks=pytest.mark.deep) for kind in KINDS[7:])], ids=str
+)
 def test_any_order_and_any_edge(kind: tuple[DType, DType, str], device: str) -> None:
     a, b, precision = kind
     orders = some(kind, ORDERS, device)

@@ -91,7 +91,7 @@ KERNELS = [
 @pytest.mark.parametrize(
     ("dtype", "device", "save"),
     [
-        (dtype, device, "auto")
+        pytest.param(dtype, device, "auto", marks=[pytest.mark.deep] * (dtype is ml_dtypes.bfloat16))
         for dtype in (np.float32, np.float16, ml_dtypes.bfloat16)
         for device in ("cpu", "interpret")
     ]

@@ -57,10 +57,13 @@ def result(k: tk.Kernel, n: int, device: str) -> float:
     return float(o[0])
 
 
-WANTED: list[tuple[Callable[[int], str], int, float]] = [
+WANTED: list[Any] = [
     (elifs, 199, 199.0),
     (returns, 150, 150.0),
-    (continues, 4, 1.0 + sum(sum(range(j)) for j in range(4))),  # iteration j ends at guard j
+    pytest.param(
+        *(continues, 4, 1.0 + sum(sum(range(j)) for j in range(4))),  # iteration j ends at guard j
+        marks=pytest.mark.deep,
+    ),
 ]
 
 
