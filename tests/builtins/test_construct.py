@@ -82,7 +82,7 @@ def test_arange_counts_as_warp_does():
         (lambda: tk.tile_sum(tk.tile_empty(4)), UninitializedError, "tile_empty made, but nothing was written"),
         (lambda: tk.tile_empty((4, 4))[1], None, ""),
         (lambda: tk.tile_empty((4, 4))[1, 1], UninitializedError, "tile_empty made, but nothing was written"),
-        (lambda: tk.tile_astype(tk.tile_empty((4, 4)).T, int), UninitializedError, "nothing has been written"),
+        (lambda: tk.tile_astype(tk.tile_empty((4, 4)).T, int), UninitializedError, "nothing was written"),
     ],
 )
 def test_wrong_tiles_are_refused(wrong, error, message):

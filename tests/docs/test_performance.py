@@ -48,3 +48,10 @@ def test_what_the_first_table_has_was_measured_below() -> None:
     below = set(re.findall(r"[\d.]*\d", PAGE.partition("## How it was measured")[2]))
     shown = {value for row in ROWS for value in (row.value, *(p.value for p in row.peers.values() if p.name != "copy"))}
     assert shown - {""} - below == set()
+
+
+def test_figures_of_the_landing_page_are_of_the_table() -> None:
+    section = (DOCS / "index.md").read_text(encoding="utf-8").partition("## Three figures")[2].partition("\n## ")[0]
+    figures = [float(number) for number in re.findall(r"^\| \*\*([\d.]+)[^*]*\*\*", section, re.MULTILINE)]
+    assert len(figures) == 3
+    assert set(figures) <= {peer.ratio for row in ROWS for peer in row.peers.values()}
