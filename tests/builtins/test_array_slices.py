@@ -143,7 +143,7 @@ def test_slices_compile_for_gpus(kernel):
 @needs_nvrtc
 def test_a_slice_is_stored_in_packs_where_its_array_is_aligned():
     found = tk.compile(products, dim=(2, 3, 2, 2), arch=90, block_dim=64)
-    assert "tk::store_fragment<tk::FmaLayout<16, 16, 1, 1, 4, 4, 4>, 0, 1, true>(" in found.source
+    assert "tk::store_registers<L0, 1, 4, true, 16, 16>(" in found.source
 
 
 @pytest.mark.gpu

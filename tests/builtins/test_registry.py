@@ -23,6 +23,9 @@ WITHOUT_CASES: dict[str, Callable[[Builtin], bool]] = {
         b.lane or b.observes_lanes or not {"lane", "lanes"}.isdisjoint(b.signature.parameters)
     ),
     "a pass makes it of ops that have cases, for GPUs": lambda b: b.scratch or bool(b.in_memory),
+    "it runs ops that have cases, for GPUs": lambda b: (
+        b.region is not None and b.region.runs == "elements" and not b.region.args
+    ),
     "a pass puts in its place what it does": lambda b: b.region is not None and b.region.runs == "once",
     "its elements are undefined": lambda b: (
         not {"shape", "ndim"}.isdisjoint(b.signature.parameters) and not b.operand_names

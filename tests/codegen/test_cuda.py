@@ -36,7 +36,7 @@ def test_elementwise_kernels_use_registers_only():
     assert "arena +" not in source
     layout = "tk::Layout<tk::List<16, 64>, tk::List<32, 33, 3>, tk::List<34, 35, 36, 37, 0>, tk::List<1, 2>>"
     assert f"typedef {layout} L0;" in source
-    assert "tk::load_registers<L0, 16, 64>" in source
+    assert "tk::load_registers<L0, 1, 4, false, 8, 16, 64>" in source
 
 
 @tk.kernel

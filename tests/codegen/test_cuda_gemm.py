@@ -24,11 +24,11 @@ def compiled(*given: Any, arch: str = "90a", **more: Any) -> Compiled:
 def test_a_loop_is_zeros_a_ring_and_a_store() -> None:
     source = compiled((128, 128, 32), tk.float16, tk.float32).source
     body = source[source.index("TK_FN bool run_block") : source.index("return true;")]
-    assert re.findall(r"tk::(multiply_ring|store_fragment|load|gemm|store)<", body) == [
+    assert re.findall(r"tk::(multiply_ring|store_registers|load|gemm|store)<", body) == [
         "multiply_ring",
-        "store_fragment",
+        "store_registers",
     ]
-    assert "store_fragment<tk::MmaLayout<128, 128, 2, 2>, 0, 1, true>" in body  # 16 bytes at once
+    assert "store_registers<L0, 1, 2, true, 128, 128>" in body  # two neighbours at once
     assert "tk::f32 r0[128];" in body
     assert "for (tk::i32" not in body  # the loop is in the ring
 
@@ -150,8 +150,8 @@ def overwritten(a: tk.array2d[tk.float16], b: tk.array2d[tk.float16], c: tk.arra
 @pytest.mark.parametrize(("kernel", "deferred"), [(added, True), (overwritten, False)], ids=["added", "overwritten"])
 def test_a_tile_that_is_added_is_read_where_it_is_used(kernel: tk.Kernel, deferred: bool) -> None:
     source = compile_kernel(kernel, device="cuda", arch="90a").source
-    assert ("tk::read_run<true>(run" in source) == deferred
-    assert ("tk::load_fragment<tk::MmaLayout<64, 64, 1, 2>, 0, 1>" in source) != deferred
+    (count,) = re.findall(r"tk::load_registers<L\d, 1, 2, true, (\d+), 64, 64>", source)
+    assert count == ("32" if deferred else "64")  # half of a thread's, in a loop over both halves
 
 
 MIXED = [
@@ -207,7 +207,8 @@ def test_neighbours_of_a_column_are_stored_together(dtype: Any, words: int) -> N
     arrays = {name: dense_class(2) for name in "ab"} | {"c": replace(dense_class(2), unit_axis=0)}
     gemm = product((64, 64, 32), dtype, tk.float32)
     found = compile_kernel(gemm, device="cuda", arch="90a", arrays=arrays)
-    assert "tk::store_columns<" in found.source
+    assert ("tk::swap_bits<0, 2>" in found.source) == (words == 2)
+    assert re.search(rf"tk::store_registers<.*, 0, {words}, true, 64, 64>\(", found.source)
     assert any(op.startswith(f"STG.E.{words * 32}") for op in instructions(found.cubin))
 
 

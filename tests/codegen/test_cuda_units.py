@@ -46,9 +46,10 @@ def test_a_loop_is_zeros_a_ring_and_a_store() -> None:
     assert f"TK_GEMM_UNIT({name})  // 128x128x64 F16 NN, 256 threads, sm_90\n" in found.source
     assert "__launch_bounds__(256, 1) tk_launch" in found.source  # else registers are spilled for more blocks
     body = body_of(found)
-    calls = re.findall(r"tk::(multiply_ring|store_fragment|load|gemm|store)<", body)
-    assert calls == ["multiply_ring", "store_fragment"]
-    assert f"tk::UnitKind<{name}, tk::f32, 64>, tk::UnitLayout<{name}, 128, 128, 256>" in body
+    calls = re.findall(r"tk::(multiply_ring|store_unit|load|gemm|store)<", body)
+    assert calls == ["multiply_ring", "store_unit"]
+    assert f"tk::UnitKind<{name}, tk::f32, 64>, L0, " in body
+    assert f"typedef tk::UnitLayout<{name}, 128, 128> L0;" in body
     assert f"alignas(16) tk::f32 r0[{name}::registers];" in body
     assert f"tk::UnitOperand<tk::f16, 128, 64, {name}, true, true>" in body
     assert f"tk::UnitOperand<tk::f16, 128, 64, {name}, false, false>" in body

@@ -17,7 +17,7 @@ from tests.native.mma_source import counted, instructions, needs_nvdisasm
 from tests.nvrtc import needs_nvrtc
 from tests.on_gpu import GPUS, there
 from tilekit.builtins.reduce import in_order
-from tilekit.codegen.fragment import MOST_EXCHANGED
+from tilekit.codegen.exchanges import MOST_EXCHANGED
 from tilekit.runtime.arrays import view_of
 from tilekit.runtime.compiled import Compiled
 from tilekit.runtime.program import compile_kernel
@@ -96,11 +96,9 @@ def test_the_cases_are_of_every_kind() -> None:
     """Along each axis one warp or several, in both ways to multiply."""
     found = [compiled(case, 0).plans[0] for case in CASES]
     assert [plan.threads for plan in found] == [case.block_dim for case in CASES]
-    held = [plan.fragment for plan in found]
-    for multiplied in ("Mma", "Fma"):
-        own = [each for each in held if multiplied in each.cpp]
-        for axis in (0, 1):
-            assert {each.warps[axis] for each in own} >= {1, 2}
+    for is_fma in (False, True):
+        own = [plan.warps for plan in found if plan.warps.kind.is_fma == is_fma]
+        assert {warps.down for warps in own} >= {1, 2} and {warps.right for warps in own} >= {1, 2}
 
 
 def check(case: Case, axis: int, found: dict[str, Any]) -> None:
@@ -177,7 +175,7 @@ def test_the_tile_stays_in_registers(dtype: Any, tile: tuple[int, int]) -> None:
     found = compile_kernel(row_sums(dtype, tile), device="cuda", arch="90a")
     assert (found.local_bytes, found.spilled_bytes) == (0, 0)
     (plan,) = found.plans
-    warps = plan.fragment.warps[1]
+    warps = plan.warps.right
     assert found.shared_bytes <= plan.shared + (0 if warps == 1 else MOST_EXCHANGED)
     assert warps > 1 or counted(instructions(found.cubin))["STS"] <= 32  # a sum of each row, by one lane
 

@@ -35,9 +35,9 @@ TK_API void __launch_bounds__({threads}) each_{kind}_{threads}_{runs}_{width}({k
     const i64 at[] = {{(i64)blockIdx.x * {size}}};
     typedef {layout} L;
     {kind} r[L::registers];
-    load_registers<L, {size}>((int)threadIdx.x, r, a, at);
+    load_registers<L, 0, {width}, false, L::registers, {size}>((int)threadIdx.x, r, a, at);
     for (int i = 0; i < {runs * width}; ++i) r[i] = add(mul(r[i], r[i]), cast<{kind}>(1));
-    store_registers<L, {size}>((int)threadIdx.x, r, b, at);
+    store_registers<L, 0, {width}, false, {size}>((int)threadIdx.x, r, b, at);
 }}
 """
 

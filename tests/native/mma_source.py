@@ -65,18 +65,15 @@ def loop_kernel(case: Case) -> str:
     feeds = [f"{feed[:-1]}, true>" for feed in feeds] if case.rounds else feeds
     assert ring is not None and made.a is not None and made.b is not None
     axes = [(0, 1) if factor.k_major is (k == 1) else (1, 0) for factor, k in ((made.a, 1), (made.b, 0))]
-    packed = str(case.packed).lower()
+    width = 2 if case.packed and case.n % 2 == 0 else 1
     return f"""#include "mma_loop.h"
+#include "registers.h"
 using namespace tk;
-struct Scaled {{
-    {out} alpha;
-    TK_METHOD {out} operator()({out} sum, int, int) const {{ return sum * alpha; }}
-}};
 TK_API void __launch_bounds__({made.threads}) run(const Array<{case.a.short}, 2>* a, const Array<{case.b.short}, 2>* b,
     const Array<{out}, 2>* c, i64 total, double alpha)
 {{
     extern __shared__ __align__(128) char arena[];
-    typedef {made.warps.layout} L;
+    typedef {made.warps.layout.cpp} L;
     const BlockTeam<{made.threads}> team;
     const i64 tiles = (c->shape[1] + {case.n - 1}) / {case.n};
     const i64 i = blockIdx.x / tiles * {case.m}, j = blockIdx.x % tiles * {case.n};
@@ -84,13 +81,15 @@ TK_API void __launch_bounds__({made.threads}) run(const Array<{case.a.short}, 2>
     multiply_ring<{made.kind}, L, {left}, {right}, {ring.k}, {ring.stages}, {str(made.ahead).lower()}>(
         team, sums, arena, {feeds[0]}::over<{axes[0][0]}, {axes[0][1]}>(*a, {{i, 0}}, {ring.k}),
         {feeds[1]}::over<{axes[1][0]}, {axes[1][1]}>(*b, {{0, j}}, {ring.k}), total);
-    store_fragment<L, 0, 1, {packed}>(team.rank(), sums, *c, {{i, j}}, Scaled{{({out})alpha}});
+    TK_UNROLL
+    for (int r = 0; r < L::registers; ++r) sums[r] = sums[r] * ({out})alpha;
+    store_registers<L, 1, {width}, false, {case.m}, {case.n}>(team.rank(), sums, *c, {{i, j}});
 }}
 """
 
 
 def tile_kernel(case: Case) -> str:
-    """A kernel of one block that multiplies tiles in shared memory, and moves the sums wherever fragments can go.
+    """A kernel of one block that multiplies tiles in shared memory, and moves the sums wherever they can go.
 
     Its arguments: a, b, c, which is added to, and the result.
     """
@@ -100,11 +99,12 @@ def tile_kernel(case: Case) -> str:
     tiles = [f"{{{'tk::shared_address(' if 'Shared' in t else ''}{v}{')' if 'Shared' in t else ''}}}" for t, v in
              ((left, "x"), (right, "y"))]  # fmt: skip
     return f"""#include "mma.h"
+#include "registers.h"
 using namespace tk;
 TK_API void __launch_bounds__({made.threads}) run(const {case.a.short}* a, const {case.b.short}* b,
-    const Array<{out}, 2>* c, const Array<{out}, 3>* result)
+    const Array<{out}, 2>* c, const Array<{out}, 2>* result)
 {{
-    typedef {made.warps.layout} L;
+    typedef {made.warps.layout.cpp} L;
     __shared__ __align__(128) {case.a.short} x[{m * k}];
     __shared__ __align__(128) {case.b.short} y[{n * k}];
     __shared__ {out} z[{m * n}];
@@ -114,12 +114,18 @@ TK_API void __launch_bounds__({made.threads}) run(const {case.a.short}* a, const
     for (int e = rank; e < {n * k}; e += {made.threads}) y[e] = b[e];
     team.sync();
     {made.kind}::Sum r[L::registers], again[L::registers];
-    load_fragment<L, 0, 1>(rank, r, *c, {{-1, 0}});
+    load_registers<L, 1, 1, true, L::registers, {m}, {n}>(rank, r, *c, {{-1, 0}});
     multiply<{made.kind}, L, {made.depth}>(rank, r, {left}{tiles[0]}, {right}{tiles[1]});
-    write_fragment<L, 1, {m}>(rank, r, z);
+    TK_UNROLL
+    for (int i = 0; i < L::registers; ++i)
+        if (L::is_held(rank, i))
+            z[L::first<0>(rank) + L::further<0>(i) + (L::first<1>(rank) + L::further<1>(i)) * {m}] = r[i];
     team.sync();
-    read_fragment<L, 1, {m}>(rank, again, z);
-    store_fragment<L, 2, 0, false>(rank, again, *result, {{0, 1, -2}}, Rounded<{out}>());
+    TK_UNROLL
+    for (int i = 0; i < L::registers; ++i)
+        if (L::is_held(rank, i))
+            again[i] = z[L::first<0>(rank) + L::further<0>(i) + (L::first<1>(rank) + L::further<1>(i)) * {m}];
+    store_registers<L, 1, 1, true, {m}, {n}>(rank, again, *result, {{-2, 0}});
 }}
 """
 

@@ -29,8 +29,8 @@ def test_spans_beyond_32_bits(build: Any) -> None:
         store<u8, 2, 32>(team, tile, a, {0, last - 64});
         typedef LAYOUT L;
         u8 r[L::registers];
-        load_registers<L, 2, 32>(team.rank(), r, a, {0, last});
-        store_registers<L, 2, 32>(team.rank(), r, a, {0, last - 128});
+        load_registers<L, 1, 16, false, L::registers, 2, 32>(team.rank(), r, a, {0, last});
+        store_registers<L, 1, 16, false, 2, 32>(team.rank(), r, a, {0, last - 128});
     }
     """.replace("LAYOUT", in_turn((2, 32), 96, 16).cpp)
     library = build(code, "cuda")

@@ -84,9 +84,9 @@ TK_API void __launch_bounds__(128) registers_{kind}(const __grid_constant__ Two<
 {{
     typedef {layout} L;
     {kind} r[L::registers];
-    load_registers<L, 64, 64>((int)threadIdx.x, r, p.a, {{(i64)blockIdx.x * 64, 0}});
+    load_registers<L, 1, {width}, false, L::registers, 64, 64>((int)threadIdx.x, r, p.a, {{(i64)blockIdx.x * 64, 0}});
     for (int i = 0; i < L::registers; ++i) r[i] = add(mul(r[i], r[i]), cast<{kind}>(1));
-    store_registers<L, 64, 64>((int)threadIdx.x, r, p.b, {{(i64)blockIdx.x * 64, 0}});
+    store_registers<L, 1, {width}, false, 64, 64>((int)threadIdx.x, r, p.b, {{(i64)blockIdx.x * 64, 0}});
 }}
 """
 

@@ -18,8 +18,8 @@ FACTS = """
 template <class L, int Axis = 0> TK_FN void axes(i64* out, int thread, int i)
 {
     if constexpr (Axis < L::rank) {
-        out[0] = L::template first<Axis>(thread) + L::further(Axis, i);
-        out[1] = L::surely(Axis, i);
+        out[0] = L::template first<Axis>(thread) + L::template further<Axis>(i);
+        out[1] = L::template surely<Axis>(i);
         out[2] = L::kept(Axis, i);
         axes<L, Axis + 1>(out + 3, thread, i);
     }
@@ -77,8 +77,12 @@ def proved() -> str:
     for number, layout in enumerate(LAYOUTS.values()):
         for i in {0, layout.registers // 2, layout.registers - 1}:
             for axis, at in enumerate(layout.further(i)):
-                said = {"further": at, "surely": int(layout.surely(axis, i)), "kept": layout.kept(axis, i)}
-                every = " && ".join(f"L{number}::{name}({axis}, {i}) == {value}" for name, value in said.items())
+                said = {
+                    f"further<{axis}>({i})": at,
+                    f"surely<{axis}>({i})": int(layout.surely(axis, i)),
+                    f"kept({axis}, {i})": layout.kept(axis, i),
+                }
+                every = " && ".join(f"L{number}::{call} == {value}" for call, value in said.items())
                 code.append(f'static_assert({every}, "{number}");\n')
     return "".join(code)
 

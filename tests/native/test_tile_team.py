@@ -30,7 +30,7 @@ template <class L, int Axis = 0> TK_FN int number(int thread, int i, int above =
 {
     if constexpr (Axis == L::rank) return above;
     else {
-        const int at = L::template first<Axis>(thread) + L::further(Axis, i);
+        const int at = L::template first<Axis>(thread) + L::template further<Axis>(i);
         return number<L, Axis + 1>(thread, i, above * L::Shape::at(Axis) + at);
     }
 }
@@ -56,6 +56,7 @@ def source() -> str:
         array, tail = f"const Array<{t}, {n}>* a", "const i64* o, const i64* s"
         layout = in_turn(d, THREADS, width(t, d))
         registers = f"typedef {layout.cpp} L; {t} r[L::registers]; "
+        run = f"{n - 1}, {width(t, d)}, false"
         each = "for (int i = 0; i < L::registers; ++i) if (L::is_held(team.rank(), i)) "
         place = f"x[place<{dims}>(number<L>(team.rank(), i), s)]"
         for how, const in (("load", ""), ("store", "const ")):
@@ -69,10 +70,11 @@ def source() -> str:
             f"TK_API void fill_{name}({t}* d, const {t}* x) "
             f"{{ EACH_MEMBER fill<tile_size<{dims}>>(team, d, *x); }} }}\n",
             f"TK_API void in_{name}({t}* x, {array}, {tail}) {{ EACH_MEMBER {registers}\n"
-            f"load_registers<L, {dims}>(team.rank(), r, *a, {{{offsets}}}); {each} {place} = r[i]; }} }}\n",
+            f"load_registers<L, {run}, L::registers, {dims}>(team.rank(), r, *a, {{{offsets}}});\n"
+            f"{each} {place} = r[i]; }} }}\n",
             f"TK_API void out_{name}(const {t}* x, {array}, {tail}) {{ EACH_MEMBER {registers}\n"
             f"{each} r[i] = {place};\n"
-            f"store_registers<L, {dims}>(team.rank(), r, *a, {{{offsets}}}); }} }}\n",
+            f"store_registers<L, {run}, {dims}>(team.rank(), r, *a, {{{offsets}}}); }} }}\n",
         ]
     return "".join(lines)
 

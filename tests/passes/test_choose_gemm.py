@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import tilekit as tk
-from tilekit.codegen.fragment import Fragment
 from tilekit.codegen.gemm import plans_of
+from tilekit.codegen.layouts import Layout
 from tilekit.codegen.target import Target
 from tilekit.errors import CompileError, FallbackWarning, PrecisionWarning
 from tilekit.frontend.kernel import Kernel
@@ -118,8 +118,8 @@ def test_a_loop_over_k_is_one_op(body: Callable[..., None]) -> None:
     (made,) = plans_of(fn, target)
     assert made is plan
     result = storage.buffers[op.results[0]]
-    assert result.layout == plan.fragment
-    assert isinstance(result.layout, Fragment)
+    assert result.layout == plan.layout
+    assert isinstance(result.layout, Layout)
     ring = storage.buffers[op.results[1]]
     assert (ring.layout, ring.size, ring.offset % 128) == (None, plan.shared, 0)
     assert storage.size == plan.shared  # nothing else lies in shared memory
@@ -262,7 +262,7 @@ def test_tiles_in_shared_memory_are_multiplied_there(body: Callable[..., None], 
     plan = op.attrs["plan"]
     assert (plan.backend, plan.ring, plan.threads) == ("mma", None, target.threads)
     assert [plan.a.how, plan.b.how] == how
-    assert storage.buffers[op.results[0]].layout == plan.fragment
+    assert storage.buffers[op.results[0]].layout == plan.layout
     assert_same(product(body), ((83, 70), (70, 90)), np.float16)
 
 

@@ -97,22 +97,22 @@ def test_interleaved_strides_are_decided_exactly() -> None:
 @pytest.mark.parametrize(
     ("array", "expected"),
     [
-        (np.zeros((8, 8), np.float32), (1, (), True, False)),
-        (np.zeros((8, 8), np.float32).T, (0, (), True, False)),
-        (np.zeros((8, 8), np.float32)[:, :3], (1, (), True, False)),
-        (np.zeros((8, 7), np.float32), (1, (), False, False)),
-        (np.zeros((8, 8), np.float32)[:, ::2], (-1, (), False, False)),
-        (np.zeros((8, 8), np.float32)[:, ::4], (-1, (), True, False)),
-        (np.zeros((8, 8), np.float32)[::-1], (1, (), True, False)),
-        (np.zeros((8, 8), np.float32)[:, ::-1], (-1, (), False, False)),
-        (np.zeros(8, np.float32), (0, (), True, False)),
-        (np.zeros((8, 1), np.float32), (1, (), False, False)),
-        (np.zeros((8, 8), np.float32)[:, :1], (1, (), True, False)),
-        (np.asfortranarray(np.zeros((8, 1), np.float32)), (1, (), False, False)),
-        (np.zeros((1, 8), np.float32), (1, (), True, False)),
-        (np.broadcast_to(np.zeros(8, np.float32), (4, 8)), (1, (0,), True, False)),
-        (np.broadcast_to(np.zeros((4, 1), np.float32), (4, 8)), (0, (1,), True, False)),
-        (np.zeros((0, 7), np.float32), (1, (), True, False)),
+        (np.zeros((8, 8), np.float32), (1, (), True, False, True)),
+        (np.zeros((8, 8), np.float32).T, (0, (), True, False, True)),
+        (np.zeros((8, 8), np.float32)[:, :3], (1, (), True, False, False)),
+        (np.zeros((8, 7), np.float32), (1, (), False, False, False)),
+        (np.zeros((8, 8), np.float32)[:, ::2], (-1, (), False, False, False)),
+        (np.zeros((8, 8), np.float32)[:, ::4], (-1, (), True, False, False)),
+        (np.zeros((8, 8), np.float32)[::-1], (1, (), True, False, True)),
+        (np.zeros((8, 8), np.float32)[:, ::-1], (-1, (), False, False, False)),
+        (np.zeros(8, np.float32), (0, (), True, False, True)),
+        (np.zeros((8, 1), np.float32), (1, (), False, False, False)),
+        (np.zeros((8, 8), np.float32)[:, :1], (1, (), True, False, False)),
+        (np.asfortranarray(np.zeros((8, 1), np.float32)), (1, (), False, False, False)),
+        (np.zeros((1, 8), np.float32), (1, (), True, False, True)),
+        (np.broadcast_to(np.zeros(8, np.float32), (4, 8)), (1, (0,), True, False, True)),
+        (np.broadcast_to(np.zeros((4, 1), np.float32), (4, 8)), (0, (1,), True, False, True)),
+        (np.zeros((0, 7), np.float32), (1, (), True, False, True)),
     ],
 )
 def test_alignment_class(array: Any, expected: Any) -> None:
@@ -122,7 +122,7 @@ def test_alignment_class(array: Any, expected: Any) -> None:
 
 
 def test_alignment_class_of_base_and_span() -> None:
-    assert alignment_class(view((8, 8), (32, 4), pointer=4100)) == (1, (), False, False)
+    assert alignment_class(view((8, 8), (32, 4), pointer=4100)) == (1, (), False, False, False)
     assert not alignment_class(view((2**16, 2**15), (2**15, 1), uint8))[3]
     assert alignment_class(view((2**16 + 1, 2**15), (2**15, 1), uint8))[3]
     assert not alignment_class(view((0, 2**40), (2**43, 8), float64))[3]

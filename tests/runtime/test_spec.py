@@ -20,16 +20,16 @@ def generic(x: tk.array(dtype=Any, ndim=2), y: tk.array1d[float], factor: Any, c
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (tk.spec(float, 2), ArrayClass(1, True, (False, False), False)),
+        (tk.spec(float, 2), ArrayClass(1, True, (False, False), False, True)),
         (tk.spec(float, 2, align=8), ArrayClass(1, False, (False, False), False)),
-        (tk.spec(float, 2, align=32), ArrayClass(1, True, (False, False), False)),
-        (tk.spec(tk.float16, 3), ArrayClass(2, True, (False,) * 3, False)),
+        (tk.spec(float, 2, align=32), ArrayClass(1, True, (False, False), False, True)),
+        (tk.spec(tk.float16, 3), ArrayClass(2, True, (False,) * 3, False, True)),
         (tk.spec(float, shape=(8, 33)), ArrayClass(1, False, (False, False), False)),
-        (tk.spec(float, shape=(8, 36)), ArrayClass(1, True, (False, False), False)),
+        (tk.spec(float, shape=(8, 36)), ArrayClass(1, True, (False, False), False, True)),
         (tk.spec(float, shape=(8, 4, 5)), ArrayClass(2, False, (False,) * 3, False)),
-        (tk.spec(tk.float64, shape=(1 << 20, 1 << 10)), ArrayClass(1, True, (False, False), True)),
-        (tk.spec(float, strides=(4, 64)), ArrayClass(0, True, (False, False), False)),
-        (tk.spec(float, strides=(0, 4)), ArrayClass(1, True, (True, False), False)),
+        (tk.spec(tk.float64, shape=(1 << 20, 1 << 10)), ArrayClass(1, True, (False, False), True, True)),
+        (tk.spec(float, strides=(4, 64)), ArrayClass(0, True, (False, False), False, True)),
+        (tk.spec(float, strides=(0, 4)), ArrayClass(1, True, (True, False), False, True)),
         (tk.spec(float, strides=(8,)), ArrayClass(-1, False, (False,), False)),
         (tk.spec(float, shape=(2,), strides=(-4,)), ArrayClass(-1, False, (False,), False)),
     ],
@@ -129,7 +129,8 @@ def test_arguments_that_do_not_fit(arguments: Any, arrays: Any, message: str) ->
 def test_assumptions_in_words() -> None:
     type = ArrayType(tk.float32, 2)
     assert assumption("a", type, dense_class(2), False) == (
-        "a: array2d<f32>, row-major, base and other strides multiples of 16 bytes, at most 2 GiB (assumed)"
+        "a: array2d<f32>, row-major, base and other strides multiples of 16 bytes, whole multiples along axis 1, "
+        "at most 2 GiB (assumed)"
     )
     odd = ArrayClass(0, False, (False, True), True)
     expected = "side by side along axis 0, any alignment, stride 0 on axis 1, more than 2 GiB (given)"

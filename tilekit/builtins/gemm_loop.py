@@ -90,7 +90,7 @@ def _reference(start: Any, stop: Any, step: Any, init: Any, blocks: Any, types: 
 @gemm_loop.emit
 def _emit(cx: Any, results: Any, init: Any, alpha: str, plan: Plan, types: Any) -> None:
     target = cx.tile(results[0])
-    in_place = target.layout == plan.fragment and known_number(cx.op.operands["alpha"]) == 1
+    in_place = target.layout == plan.layout and known_number(cx.op.operands["alpha"]) == 1
     if in_place and cx.scalar(target.type) == plan.sum:
         cx.copy_tiles([(target, init)])
         with cx.braces():
@@ -98,13 +98,13 @@ def _emit(cx: Any, results: Any, init: Any, alpha: str, plan: Plan, types: Any) 
         return
     sums = cx.fresh("sums")
     with cx.braces():
-        cx.line(f"{plan.fragment.alignment}{plan.sum} {sums}[{plan.fragment.registers}] = {{}};")
+        cx.declare_registers(plan.sum, sums, plan.layout, " = {}")
         _multiply(cx, sums, cx.tile(results[1]).pointer)
         scale = f"tk::cast<{plan.sum}>({alpha})"
         number = known_number(cx.op.operands["alpha"])
         if number is None or not np.isfinite(number):  # without iterations there is no sum to scale
             scale = f"(total > 0 ? {scale} : ({plan.sum})0)"
-        with cx.own_elements(plan.fragment, target) as index:
+        with cx.own_elements(plan.layout, target) as index:
             value = f"{scale} * {sums}[{index.register}]"
             cx.line(
                 f"{target.at(index)} = tk::cast<{target.element}>(tk::cast<{plan.sum}>({init.at(index)}) + {value});"
@@ -130,7 +130,8 @@ def _multiply(cx: Any, sums: str, memory: str) -> None:
     bounds = ", ".join(given[name] for name in ("start", "stop", "step"))
     cx.line(f"const tk::i64 total = (tk::i64)tk::range_length<{index}>({bounds}) * {plan.k};")
     left, right = plan.operands
-    call = f"{plan.kind}, {plan.fragment.cpp}, {left}, {right}, {ring.k}, {ring.stages}, {str(plan.ahead).lower()}"
+    layout = cx.layout_name(plan.layout)
+    call = f"{plan.kind}, {layout}, {left}, {right}, {ring.k}, {ring.stages}, {str(plan.ahead).lower()}"
     apart = "_apart" if is_apart(plan, cx.products, adds=True) else ""
     cx.line(f"tk::multiply_ring{apart}<{call}>(team, {sums}, {memory},")
     cx.line(f"    {feeds[0]},")

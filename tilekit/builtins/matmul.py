@@ -253,24 +253,24 @@ def _tiles_emit(cx: Any, results: Any, a: Any, b: Any, out: Any, alpha: str, bet
         f"{type}{{{f'tk::shared_address({tile.pointer})' if 'SharedOperand' in type else tile.pointer}}}"
         for type, tile in zip(plan.operands, (a, b), strict=True)
     )
-    how = f"<{plan.kind}, {plan.fragment.cpp}, {plan.depth}>"
+    how = f"<{plan.kind}, {cx.layout_name(plan.layout)}, {plan.depth}>"
     old = out if out is not None and numbers[1] != 0 else None
-    in_memory = all(tile.layout is None and not tile.plane for tile in (target, old or target))
+    in_memory = all(tile.layout is None for tile in (target, old or target))
     if in_memory and is_apart(plan, cx.products, adds=False):
         tiles = f"{operands}, {(old or target).operand}, {target.operand}"
         cx.line(f"tk::product_apart{how}(team.rank(), {tiles}, {_factors(cx, alpha, beta if old else '', plan.sum)});")
         return
     call = f"tk::multiply{'_apart' if is_apart(plan, cx.products, adds=True) else ''}{how}"
-    in_place = target.layout == plan.fragment and cx.scalar(target.type) == plan.sum
+    in_place = target.layout == plan.layout and cx.scalar(target.type) == plan.sum
     if in_place and out is not None and numbers == [1, 1]:
         cx.copy_tiles([(target, out)])
         cx.line(f"{call}(team.rank(), {target.pointer}, {operands});")
         return
     sums = cx.fresh("sums")
     with cx.braces():
-        cx.line(f"{plan.fragment.alignment}{plan.sum} {sums}[{plan.fragment.registers}] = {{}};")
+        cx.declare_registers(plan.sum, sums, plan.layout, " = {}")
         cx.line(f"{call}(team.rank(), {sums}, {operands});")
-        with cx.own_elements(plan.fragment, target) as index:
+        with cx.own_elements(plan.layout, target) as index:
             value = f"tk::cast<{plan.sum}>({alpha}) * {sums}[{index.register}]"
             if old is not None:
                 value = f"tk::plus_scaled<{plan.sum}>({value}, {beta}, {old.at(index)})"

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tilekit.builtins.construct import check_shape
-from tilekit.codegen.fragment import Fragment
+from tilekit.codegen.layouts import OpaqueLayout
+from tilekit.codegen.register_memory import load_registers, store_registers
 from tilekit.codegen.text import signed
 from tilekit.errors import KernelTypeError, KernelValueError, counted
 from tilekit.ir.builtin import REGISTRY, builtin
@@ -111,17 +112,14 @@ def _load_reference(a: Any, shape: tuple[int, ...], offset: tuple[Any, ...], typ
 @tile_load.emit
 def _load_emit(cx: Any, results: Any, a: str, shape: tuple[int, ...], offset: tuple[str, ...], types: Any) -> None:
     tile = cx.tile(results[0])
-    if cx.defers(results[0]):
-        cx.defer(results[0], a, emitted_offset(offset, types["offset"], len(shape)))
-        return
     with cx.braces():
         cx.line(f"const tk::i64 at[] = {{{', '.join(emitted_offset(offset, types['offset'], len(shape)))}}};")
         dims = ", ".join(map(str, shape))
         held = tile.layout
-        if isinstance(held, Fragment):
-            cx.line(f"tk::load_fragment<{held.cpp}, 0, 1>(team.rank(), {tile.pointer}, {a}, at);")
+        if isinstance(held, OpaqueLayout):
+            cx.line(f"tk::load_unit<{cx.layout_name(held)}>({tile.pointer}, {a}, at);")
         elif held is not None:
-            cx.line(f"tk::load_registers<{cx.layout_name(held)}, {dims}>(team.rank(), {tile.pointer}, {a}, at);")
+            load_registers(cx, tile, "a", "offset")
         else:
             cx.line(f"tk::load<{tile.element}, {dims}>(team, {tile.pointer}, {a}, at);")
 
@@ -183,14 +181,11 @@ def _store_emit(cx: Any, a: str, t: Any, offset: tuple[str, ...], types: Any) ->
         cx.line(f"const tk::i64 at[] = {{{', '.join(emitted_offset(offset, types['offset'], len(t.shape)))}}};")
         dims = ", ".join(map(str, t.shape))
         held = t.layout
-        if isinstance(held, Fragment):
-            axis = cx.packed_axis("a", "offset")
-            columns = axis == 0 and held.warps is not None
-            call = "store_columns<{}, 0, 1>" if columns else f"store_fragment<{{}}, 0, 1, {str(axis == 1).lower()}>"
-            to = f"{a}, at, tk::Rounded<{t.element}>()"
-            cx.line(f"tk::{call.format(held.cpp)}(team.rank(), {t.pointer}, {to});")
+        if isinstance(held, OpaqueLayout):
+            packed = str(cx.packs_of("a", "offset") == (1, True)).lower()
+            cx.line(f"tk::store_unit<{cx.layout_name(held)}, {packed}>({t.pointer}, {a}, at);")
         elif held is not None:
-            cx.line(f"tk::store_registers<{cx.layout_name(held)}, {dims}>(team.rank(), {t.pointer}, {a}, at);")
+            store_registers(cx, t, "a", "offset")
         elif t.dense:
             cx.line(f"tk::store<{t.element}, {dims}>(team, {t.pointer}, {a}, at);")
         else:

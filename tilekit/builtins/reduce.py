@@ -18,7 +18,7 @@ import numpy as np
 from tilekit.builtins.arange import tile_arange
 from tilekit.builtins.assign import tile_astype
 from tilekit.builtins.view_shapes import tile_broadcast, tile_reshape
-from tilekit.codegen.fragment import REDUCED_LANES, Fragment
+from tilekit.codegen.exchanges import REDUCED_LANES, exchanged
 from tilekit.errors import KernelIndexError, KernelTypeError, counted
 from tilekit.ir.builtin import Builtin, builtin
 from tilekit.ir.handles import OPERATORS, Tile
@@ -129,7 +129,7 @@ def _reduction(functor: str, combine: Combine, neutral: Callable[[DType], Any]) 
 
         @found.emit
         def _emit(cx: Any, results: Any, a: Any, axis: Any, keepdims: bool) -> None:
-            emit: Callable[..., None] = _emit_fragment if isinstance(a.layout, Fragment) else _emit_native
+            emit: Callable[..., None] = _emit_native if a.layout is None else _emit_fragment
             # Least and greatest halves have the same bits as float32, where each is converted once.
             halves = emit is _emit_native and a.type.dtype.is_float and a.type.dtype.bits == 16
             wide = f"tk::accumulator_t<{a.element}>" if functor == "Sum" or halves else a.element
@@ -162,9 +162,9 @@ def _emit_native(cx: Any, target: Any, steps: list[int], a: Any, axis: int | Non
 
 def _emit_fragment(cx: Any, target: Any, steps: list[int], a: Any, axis: int, wide: str, functor: str) -> None:
     """Of a tile in the registers that a product left it in."""
-    values, size = a.layout.exchanged(axis, a.type.dtype.itemsize)
+    values, size = exchanged(a.layout, axis, a.type.dtype.itemsize)
     memory = cx.exchange(size) if values else "nullptr"
-    call = f"tk::reduce_fragment<{a.layout.cpp}, {axis}, {values}, {wide}>"
+    call = f"tk::reduce_fragment<{cx.layout_name(a.layout)}, {axis}, {values}, {wide}>"
     cx.line(f"{call}(team, {target.pointer}, {steps[0]}, {a.pointer}, ({wide}*){memory}, tk::{functor}{{}});")
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from tilekit.builtins.memory import GROUP, emitted_offset, full_offset, windows
-from tilekit.codegen.fragment import Fragment
+from tilekit.codegen.layouts import OpaqueLayout
+from tilekit.codegen.register_memory import add_registers
 from tilekit.errors import KernelTypeError, KernelValueError, counted
 from tilekit.ir.builtin import REGISTRY, builtin
 from tilekit.ir.handles import OPERATORS, Array, Tile
@@ -129,11 +130,10 @@ def _add_emit(cx: Any, a: str, t: Any, offset: tuple[str, ...], types: Any) -> N
     dims, held = ", ".join(map(str, t.shape)), t.layout
     with cx.braces():
         cx.line(f"const tk::i64 at[] = {{{', '.join(emitted_offset(offset, types['offset'], len(t.shape)))}}};")
-        if isinstance(held, Fragment):
-            packed = str(cx.packed_axis("a", "offset") == 1).lower()
-            cx.line(f"tk::add_fragment<{held.cpp}, {packed}>(team.rank(), {t.pointer}, {a}, at);")
+        if isinstance(held, OpaqueLayout):
+            cx.line(f"tk::add_unit<{cx.layout_name(held)}>({t.pointer}, {a}, at);")
         elif held is not None:
-            cx.line(f"tk::add_registers<{cx.layout_name(held)}, {dims}>(team.rank(), {t.pointer}, {a}, at);")
+            add_registers(cx, t, "a", "offset")
         else:
             cx.line(f"const tk::i64 steps[] = {{{', '.join(map(str, t.strides))}}};")
             cx.line(f"tk::tile_atomic_add<{t.element}, {dims}>(team, {t.pointer}, steps, {a}, at);")

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from tilekit.codegen.barriers import ARRAYS, Access, Place, Steps, verify_barriers
-from tilekit.codegen.deferred import deferred_loads
 from tilekit.codegen.divisions import Divisions
 from tilekit.codegen.emitter import Emitter
-from tilekit.codegen.fragment import AnyLayout, Fragment
 from tilekit.codegen.gemm import products_in
-from tilekit.codegen.layouts import Layout
+from tilekit.codegen.layouts import AnyLayout, Layout, OpaqueLayout
 from tilekit.codegen.orders import PACK_BYTES
 from tilekit.codegen.refs import ElementIndex, TileRef, coordinates
-from tilekit.codegen.register_loops import each_register
+from tilekit.codegen.register_loops import Chunk, each_opaque, each_register
 from tilekit.codegen.repeats import MOST_SPELLED, MOST_UNROLLED, unrolled
 from tilekit.codegen.storage import Buffer, Storage
 from tilekit.codegen.target import Target
 from tilekit.codegen.text import cpp_type
 from tilekit.ir.affine import affine_of, definitions
 from tilekit.ir.core import Block, Function, Op, Value, walk
-from tilekit.ir.regions import carried_params, counted, emitted_params, region_of, repeats
+from tilekit.ir.regions import carried_params, counted, emitted, emitted_params, region_of, repeats
 from tilekit.ir.types import DType, TileType
 from tilekit.ir.views import ViewMap
 
@@ -53,14 +50,12 @@ class CudaEmitter(Divisions):
         """What the code calls them."""
         self._bases = {op.results[0]: next(op.inputs()) for op in walk(fn.body) if op.builtin.view}
         self._defined = definitions(fn.body)
-        self._deferred = deferred_loads(fn, storage)
         self.exchanged = 0
         """Bytes of shared memory that warps need at most to exchange what they reduce."""
         self._spelled = 0
         """Repeats of instructions that are written out."""
-        self._runs: dict[str, str] = {}
-        """Of deferred tiles whose neighbours are loaded together, by what the code calls the part of the array: what it
-        calls the thread's."""
+        self.chunk: Chunk | None = None
+        """The registers that the running loop over chunks of them is at."""
 
     def buffer_name(self, buffer: Buffer) -> str:
         if buffer.layout is None:
@@ -70,21 +65,24 @@ class CudaEmitter(Divisions):
     def declare_buffers(self) -> None:
         super().declare_buffers()
         held = [buffer for buffer in dict.fromkeys(self.storage.buffers.values()) if buffer.layout is not None]
-        for layout in dict.fromkeys(buffer.layout for buffer in held):
-            if isinstance(layout, Layout):
-                self._layouts[layout] = f"L{len(self._layouts)}"
-                self.line(f"typedef {layout.cpp} {self._layouts[layout]};")
+        plans = [op.attrs["plan"] for op in emitted(self.fn.body) if "plan" in op.attrs]
+        sums = [plan.layout for plan in plans if plan.warps is not None]
+        for layout in dict.fromkeys((*(buffer.layout for buffer in held), *sums)):
+            assert layout is not None
+            self._layouts[layout] = f"L{len(self._layouts)}"
+            self.line(f"typedef {layout.cpp} {self._layouts[layout]};")
         for buffer in held:
             assert buffer.layout is not None
-            self._declare_registers(cpp_type(buffer.type.dtype), self.buffer_name(buffer), buffer.layout)
+            self.declare_registers(cpp_type(buffer.type.dtype), self.buffer_name(buffer), buffer.layout)
 
     def layout_name(self, layout: AnyLayout) -> str:
         """The C++ type of a layout."""
         return self._layouts.get(layout) or layout.cpp
 
-    def _declare_registers(self, element: str, name: str, layout: AnyLayout) -> None:
-        aligned = layout.alignment if isinstance(layout, Fragment) else ""
-        self.line(f"{aligned}{element} {name}[{layout.registers}];")
+    def declare_registers(self, element: str, name: str, layout: AnyLayout, value: str = "") -> None:
+        """Declare an array of a thread's registers; a unit of cuBLASDx wants it aligned."""
+        aligned = "alignas(16) " if isinstance(layout, OpaqueLayout) else ""
+        self.line(f"{aligned}{element} {name}[{layout.registers}]{value};")
 
     # Waiting.
 
@@ -106,10 +104,10 @@ class CudaEmitter(Divisions):
         inner = list(walk(Block((), (op,))))
         made = [value for each in inner for value in (*each.results, *emitted_params(each))]
         written = {self.tiles[value].buffer for value in made if value in self.tiles}
-        memory = {tile.buffer for tile in self._touched if tile.layout is None and not tile.plane}
+        memory = {tile.buffer for tile in self._touched if tile.layout is None}
         reads: set[Place] = {buffer for buffer in memory if buffer not in written}
         writes: set[Place] = {buffer for buffer in memory if buffer in written}
-        if any(tile.plane for tile in self._touched) or any(each.builtin.reads for each in inner):
+        if any(each.builtin.reads for each in inner):
             reads.add(ARRAYS)
         if any(each.builtin.writes or each.builtin.atomics for each in inner):
             writes.add(ARRAYS)
@@ -185,31 +183,17 @@ class CudaEmitter(Divisions):
             if isinstance(found, str):
                 self.line(f"{self.scalars[op.results[0]]} = {found};" if op.results else f"{found};")
 
-    def defers(self, value: Value) -> bool:
-        return value in self._deferred
-
-    def defer(self, value: Value, array: str, offset: Sequence[str]) -> None:
-        """Name the part of an array under a tile, whose elements are read where the tile is used."""
-        tile, at, plane = self.tile(value), self.fresh("at"), self.fresh("plane")
-        if self.packed_axis("a", "offset") == 1:
-            self._runs[plane] = self.fresh("run")
-        self.line(f"const tk::i64 {at}[] = {{{', '.join(offset)}}};")
-        rows, cols = tile.shape
-        self.line(f"const tk::Plane {plane} = tk::plane<{rows}, {cols}, 0, 1>({array}, {at});")
-        self.tiles[value] = replace(tile, plane=plane)
-
-    def packed_axis(self, array: str, offset: str) -> int | None:
-        """The array's axis along which elements lie side by side and a tile starts at a multiple of 16 bytes."""
+    def packs_of(self, array: str, offset: str) -> tuple[int, bool]:
+        """The axis along which an array's elements lie side by side, or -1, and whether a tile's packs of 16 bytes
+        along it are aligned, each inside the array or outside."""
         assert self.op is not None
         value, given = self.op.operands[array], self.op.operands[offset]
         assert isinstance(value, Value)
         known = self.target.class_of(value, self.fn, self._defined)
         offsets = given if isinstance(given, tuple) else (given,)
-        if known.unit_axis < 0 or not known.aligned:
-            return None
         axis = known.unit_axis
-        first = affine_of(offsets[axis], self._defined).divisor if axis < len(offsets) else 0
-        return axis if first * value.type.dtype.itemsize % PACK_BYTES == 0 else None
+        first = affine_of(offsets[axis], self._defined).divisor if 0 <= axis < len(offsets) else 0
+        return axis, known.aligned and known.whole and first * value.type.dtype.itemsize % PACK_BYTES == 0
 
     # Tiles.
 
@@ -263,8 +247,8 @@ class CudaEmitter(Divisions):
     def _dealt(self, out: TileRef, layout: AnyLayout | None) -> Iterator[ElementIndex]:
         """A loop over the thread's own elements."""
         e, size, threads = self.fresh("e"), out.type.size, self.target.threads
-        if isinstance(layout, Fragment):
-            with self._fragment(layout) as index:
+        if isinstance(layout, OpaqueLayout):
+            with each_opaque(self, layout, self.layout_name(layout)) as index:
                 yield index
         elif layout is not None:
             with each_register(self, layout, self.layout_name(layout), out.shape) as index:
@@ -275,20 +259,6 @@ class CudaEmitter(Divisions):
         else:
             with self.braces(f"for (int {e} = team.rank(); {e} < {size}; {e} += {threads})"):
                 yield ElementIndex(coordinates(e, out.shape))
-
-    @contextmanager
-    def _fragment(self, layout: Fragment) -> Iterator[ElementIndex]:
-        """Loops over a thread's registers of a fragment that hold elements."""
-        i, row, col = self.fresh("i"), self.fresh("row"), self.fresh("col")
-        held = f"if (tk::is_held<{layout.cpp}>(team.rank(), {i}))"
-        read = self._tiles() if layout.warps is not None else ()
-        runs = {tile.plane: tile.element for tile in read if tile.plane in self._runs}
-        with self._each_register(layout, i, runs) as loaded, self.braces(held):
-            for name, what in ((row, "row"), (col, "col")):
-                self.line(f"[[maybe_unused]] const int {name} = {layout.cpp}::{what}(team.rank(), {i});")
-            index = ElementIndex((row, col))
-            index.register, index.loaded = i, loaded
-            yield index
 
     def repeats(self, of: TileType, lanes: int = 1, everyone: bool = False) -> Iterator[ElementIndex]:
         out = TileRef("", of, ViewMap.identity(of.shape), Buffer(of, -1))
@@ -304,28 +274,6 @@ class CudaEmitter(Divisions):
                 layout = layout.runs(layout.rank - 1, lanes)
             with self.own_elements(layout, out) as index:
                 yield index
-
-    @contextmanager
-    def _each_register(self, layout: Fragment, i: str, runs: Mapping[str, str]) -> Iterator[dict[str, str]]:
-        """Loops over the registers of a fragment; where arrays are read, over those of neighbours, which are loaded
-        together. Gives what the element of each such part of an array is."""
-        self.line("TK_UNROLL")
-        if not runs:
-            with self.braces(f"for (int {i} = 0; {i} < {layout.registers}; ++{i})"):
-                yield {}
-            return
-        x, y, j, held = self.fresh("x"), self.fresh("y"), self.fresh("j"), layout.cpp
-        with self.braces(f"for (int {x} = 0; {x} < {held}::thread_rows; ++{x})"):
-            self.line("TK_UNROLL")
-            with self.braces(f"for (int {y} = 0; {y} < {held}::thread_cols; {y} += {held}::run)"):
-                at = ", ".join(f"{held}::{what}(team.rank(), {held}::number({x}, {y}))" for what in ("row", "col"))
-                for plane, element in runs.items():
-                    self.line(f"{element} {self._runs[plane]}[{held}::run];")
-                    self.line(f"tk::read_run<true>({self._runs[plane]}, {plane}, {at});")
-                self.line("TK_UNROLL")
-                with self.braces(f"for (int {j} = 0; {j} < {held}::run; ++{j})"):
-                    self.line(f"const int {i} = {held}::number({x}, {y} + {j});")
-                    yield {plane: f"{self._runs[plane]}[{j}]" for plane in runs}
 
     @contextmanager
     def own_elements(self, layout: AnyLayout | None, out: TileRef) -> Iterator[ElementIndex]:

@@ -304,10 +304,6 @@ class Emitter(Loops):
             for name, (to, _) in zip(saved, moves, strict=True):
                 self.line(f"{to.at(index)} = {name};")
 
-    def defers(self, value: Value) -> bool:
-        """Whether a tile is loaded where it is used."""
-        return False
-
     def copy(self, to: TileRef, source: TileRef) -> None:
         with self.each_element(to, source) as index:
             self.line(f"{to.at(index)} = {source.at(index)};")

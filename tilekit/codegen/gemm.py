@@ -57,7 +57,7 @@ def is_apart(plan: Plan, products: int, adds: bool) -> bool:
 
     ``adds`` says that it adds to sums in registers, which a call is given and returns. A unit's are calls already.
     """
-    registers = plan.fragment.registers
+    registers = plan.layout.registers
     if isinstance(registers, str):
         return False
     words = registers * (2 if plan.sum == "tk::f64" else 1) if adds else 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilekit.codegen.fragment import Fragment
 from tilekit.codegen.gemm_kinds import AMPERE, INTEGERS, ROUNDED, Kind, kind_of, turing_kind_of
 from tilekit.codegen.gemm_product import Factor, Product, Situation, along_k
 from tilekit.codegen.gemm_tiles import (
@@ -19,6 +18,7 @@ from tilekit.codegen.gemm_tiles import (
     warps_of,
 )
 from tilekit.codegen.gemm_units import Unit, operand, serve
+from tilekit.codegen.layouts import AnyLayout, OpaqueLayout
 from tilekit.codegen.orders import is_packed, order_of, why_unordered
 from tilekit.errors import CompileError, Location
 from tilekit.ir.types import DType, TileType, bfloat16, float32, float64
@@ -80,15 +80,14 @@ class Plan:
         return (*factors, TileType(self.product.out, (self.m, self.n)))
 
     @property
-    def fragment(self) -> Fragment:
+    def layout(self) -> AnyLayout:
         """How threads hold the sums."""
         assert self.warps is not None, self.backend
-        if self.unit is not None:
-            name = self.unit.name
-            cpp = f"tk::UnitLayout<{name}, {self.m}, {self.n}, {self.threads}>"
-            return Fragment(cpp, self.warps.threads, f"{name}::registers")
-        warps, shape = (self.warps.down, self.warps.right), (self.warps.rows, self.warps.cols)
-        return Fragment(self.warps.layout, self.warps.threads, self.warps.sums, warps, shape)
+        if self.unit is None:
+            return self.warps.layout
+        name = self.unit.name
+        cpp = f"tk::UnitLayout<{name}, {self.m}, {self.n}>"
+        return OpaqueLayout(cpp, self.warps.threads, f"{name}::registers")
 
     @property
     def threads(self) -> int | None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from tilekit.codegen.architectures import shared_limit
 from tilekit.codegen.gemm_kinds import AMPERE, Kind
 from tilekit.codegen.gemm_product import Product, Situation
+from tilekit.codegen.layouts import Layout
+from tilekit.codegen.layouts.cores import fma_sums, mma_sums
 from tilekit.codegen.text import cpp_type
 from tilekit.ir.types import DType, float64
 
@@ -51,6 +53,15 @@ def shared_of_block(arch: int) -> int:
 def _stages_of(arch: int, asked: int | None) -> int | None:
     """How many stages a ring must have: those asked for; without asynchronous copies, two. None where it may choose."""
     return asked or (None if arch >= AMPERE else STAGES_BY_HAND)
+
+
+def _odd_part(number: int) -> int:
+    return number >> _bits(number)
+
+
+def _bits(number: int) -> int:
+    """How often 2 divides a number."""
+    return (number & -number).bit_length() - 1
 
 
 def round_up(number: int, unit: int) -> int:
@@ -125,13 +136,17 @@ class Warps:
         return self.tile[0] * self.tile[1] // WARP
 
     @property
-    def layout(self) -> str:
-        """Its C++ type."""
-        warps = f"{self.m}, {self.n}, {self.down}, {self.right}"
-        if not self.kind.is_fma:
-            return f"tk::MmaLayout<{warps}>"
-        rows, cols = self.tile
-        return f"tk::FmaLayout<{warps}, {rows // self.lanes_m}, {cols // (WARP // self.lanes_m)}, {self.lanes_m}>"
+    def layout(self) -> Layout:
+        """How the threads hold the sums."""
+        odd = [_odd_part(count) for count in (self.down, self.right)]
+        axis = next((axis for axis, part in enumerate(odd) if part > 1), None)
+        down, right = _bits(self.down), _bits(self.right)
+        own_m, own_n = (_bits(extent // unit) for extent, unit in zip(self.tile, self.unit, strict=True))
+        if self.kind.is_fma:
+            core = fma_sums(down, right, _bits(self.lanes_m), own_m, own_n, max(odd), axis)
+        else:
+            core = mma_sums(down, right, own_m, own_n, max(odd), axis)
+        return Layout(core, (self.m, self.n))
 
     @property
     def ahead(self) -> bool:
@@ -221,7 +236,8 @@ def _holds(warps: Warps) -> bool:
 
 def _grids(kind: Kind, m: int, n: int, count: int) -> Iterator[Warps]:
     for down in range(1, count + 1):
-        if count % down == 0:
+        odd = _odd_part(down), _odd_part(count // down)
+        if count % down == 0 and 1 in odd:  # groups of warps follow each other along one axis
             for lanes in (4, 8) if kind.is_fma else (4,):
                 yield Warps(kind, m, n, down, count // down, lanes)
 

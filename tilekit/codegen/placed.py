@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tilekit.codegen.fragment import AnyLayout
+from tilekit.codegen.layouts import AnyLayout
 from tilekit.codegen.storage import Buffer, Storage
 from tilekit.errors import Location
 from tilekit.ir.core import Function, Op, Value

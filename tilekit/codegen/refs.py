@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilekit.codegen.fragment import AnyLayout
+from tilekit.codegen.layouts import AnyLayout
 from tilekit.codegen.storage import Buffer
 from tilekit.codegen.text import cpp_type
 from tilekit.errors import Location
@@ -19,8 +19,6 @@ class ElementIndex(list[str]):
     """The index expressions of the element that a loop is at, and the register that holds it where one does."""
 
     register: str | None = None
-    loaded: Mapping[str, str] = {}
-    """The elements there of parts of arrays that were loaded already, by what the code calls the parts."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +32,6 @@ class TileRef:
     type: TileType
     map: ViewMap
     buffer: Buffer
-    plane: str = ""
-    """Of a tile that is read from an array where it is used: what the code calls the part of the array under it."""
     factor: str = ""
     """The operand that holds it, where only matrix products read it."""
 
@@ -66,10 +62,6 @@ class TileRef:
 
     def at(self, index: Sequence[str]) -> str:
         """The element with these index expressions."""
-        if self.plane:
-            if isinstance(index, ElementIndex) and self.plane in index.loaded:
-                return index.loaded[self.plane]
-            return f"tk::element_of<{self.element}>({self.plane}, {', '.join(index)})"
         if self.layout is not None:
             assert isinstance(index, ElementIndex) and index.register is not None, "registers are read in element loops"
             return f"{self.pointer}[{index.register}]"
@@ -125,5 +117,5 @@ def in_place(to: TileRef, source: TileRef) -> bool:
 def exchanges(moves: Sequence[tuple[TileRef, TileRef]]) -> bool:
     """Whether copies write what others read, but each element only where that same element is read."""
     meets = [(to, source) for to, _ in moves for _, source in moves if to.buffer.overlaps(source.buffer)]
-    alike = {(tile.shape, tile.layout, tile.plane) for move in moves for tile in move}
+    alike = {(tile.shape, tile.layout) for move in moves for tile in move}
     return bool(meets) and len(alike) == 1 and all(in_place(to, source) for to, source in meets)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tilekit.codegen.fragment import AnyLayout
+from tilekit.codegen.layouts import AnyLayout
 from tilekit.ir.core import Value
 from tilekit.ir.types import TileType
 

@@ -22,18 +22,22 @@ class ArrayClass:
     """Which axes have stride zero."""
     wide: bool
     """Whether the elements span more than 2**31 bytes, so that offsets need 64 bits."""
+    whole: bool = False
+    """Whether it is aligned, and the extent of the unit axis a multiple of 16 bytes: no pack is half inside."""
 
     def part(self, ndim: int) -> ArrayClass:
         """Of the part with the last axes that indices of the others name.
 
         Example:
             >>> ArrayClass(2, True, (False, False, False), False).part(2)
-            ArrayClass(unit_axis=1, aligned=True, zero=(False, False), wide=False)
+            ArrayClass(unit_axis=1, aligned=True, zero=(False, False), wide=False, whole=False)
             >>> ArrayClass(0, True, (False, False, False), False).part(2).aligned
             False
         """
         unit = self.unit_axis - (len(self.zero) - ndim)
-        return ArrayClass(max(unit, -1), self.aligned and unit >= 0, self.zero[-ndim:], self.wide)
+        return ArrayClass(
+            max(unit, -1), self.aligned and unit >= 0, self.zero[-ndim:], self.wide, self.whole and unit >= 0
+        )
 
 
 @dataclass(frozen=True)

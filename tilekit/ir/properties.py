@@ -26,6 +26,8 @@ class Properties:
     """All lanes of the block take part, so it must not stand under a per-lane condition."""
     units: Mapping[str, float] = field(default_factory=dict)
     """Of an op of two operands, the number in one of them that makes the result the other one, bit for bit."""
+    quiets: bool = False
+    """Its floats are computed and rounded: a signalling NaN among its operands is a quiet one in the result."""
     divisor: str = ""
     """The operand by which the other one is divided, rounded to nearest where they are floats."""
     fills: str = ""

@@ -1,8 +1,9 @@
 // Brings one factor of a product from an array into shared memory, block by block along k, by asynchronous copies.
 #ifndef TILEKIT_NATIVE_FEED_H
 #define TILEKIT_NATIVE_FEED_H
-#include "fragment.h"
 #include "operand.h"
+#include "pack.h"
+#include "plane.h"
 
 #ifdef TK_CUDA
 namespace tk {
@@ -15,7 +16,7 @@ namespace tk {
 template <class Op, int X, int K, int Threads, bool Packed, bool Round = false> struct Feed {
     typedef typename Op::Element T;
     static constexpr int unit = Packed ? 16 / (int)sizeof(T) : 1, per_row = Op::cols / unit, units = Op::rows * per_row;
-    static constexpr int rounds = ceil_div(units, Threads);
+    static constexpr int rounds = (units + Threads - 1) / Threads;
     // Every unit of a thread is in one column, a fixed number of rows below the last.
     static constexpr bool regular = Threads % per_row == 0;
     static constexpr int below = regular ? Threads / per_row : 0;

@@ -1,26 +1,26 @@
-// Reductions of tiles in the registers that products leave them in, in the order of reduce.h: the same bits.
+// Reductions of tiles in the registers that products leave them in (lines.h), in the order of reduce.h: the same bits.
 #ifndef TILEKIT_NATIVE_FRAGMENT_REDUCE_H
 #define TILEKIT_NATIVE_FRAGMENT_REDUCE_H
-#include "fragment.h"
+#include "lines.h"
 #include "reduce.h"
 
 #ifdef TK_CUDA
 namespace tk {
 
-// A layout along an axis of its tile: how many warps share it, and where a thread's elements are.
-template <class L, int Axis> struct Along {
-    static constexpr int extent = Axis == 1 ? L::N : L::M, warps = Axis == 1 ? L::WarpsN : L::WarpsM;
-    static constexpr int count = Axis == 1 ? L::thread_cols : L::thread_rows;
-    // Neighbours that a thread holds, lanes that hold the next ones, and how far apart in the warp these are.
-    static constexpr int run = Axis == 1 ? L::run : L::down_run, lanes = Axis == 1 ? L::row_lanes : 32 / L::row_lanes;
-    static constexpr int between = Axis == 1 ? 1 : L::row_lanes;
-    static TK_METHOD constexpr int register_of(int kept, int gone)
+// A thread's rows or columns, and how its warp shares them.
+template <class L, int Axis> struct Along : Lines<L, Axis> {
+    typedef Lines<L, Axis> Own;
+    static constexpr int lanes = Own::lanes, own = 1 << Own::bits, rounds = Own::count / own;
+    // Neighbours that a thread holds, and how far apart in the warp the lanes are that hold the next ones.
+    static constexpr int run = Own::run, between = scatter<typename L::Lanes, Axis>(1);
+    static TK_METHOD int first(int rank) { return L::template first<Axis>(rank); }
+    static TK_METHOD int warp(int rank) { return Own::of_warp(rank) >> (Own::bits + L::Lanes::of_axis(Axis)); }
+    static TK_METHOD int lane(int rank) { return spread<typename L::Lanes, Axis>(rank % 32) / run; }
+    // Where a thread's value number n along the axis is, in row (column) number `kept`.
+    static TK_METHOD constexpr int register_of(int kept, int n)
     {
-        return Axis == 1 ? L::number(kept, gone) : L::number(gone, kept);
+        return Axis == 1 ? register_at<L>(kept, n) : register_at<L>(n, kept);
     }
-    static TK_METHOD int at(int rank, int i) { return Axis == 1 ? L::col(rank, i) : L::row(rank, i); }
-    static TK_METHOD int warp(int rank) { return Axis == 1 ? rank / 32 / L::WarpsM : rank / 32 % L::WarpsM; }
-    static TK_METHOD int lane(int rank) { return Axis == 1 ? rank % L::row_lanes : rank % 32 / L::row_lanes; }
     // Whether elements of a warp that far apart are the same thread's; all that are kLanes apart are.
     static TK_METHOD constexpr bool is_own(int by) { return (by & (run * lanes - run)) == 0; }
 };
@@ -55,22 +55,22 @@ TK_FN void combine_own(RunParts<Acc>& parts, int rank, const S* r, int kept, F c
     typedef Along<L, Axis> A;
     TK_UNROLL
     for (int y = 0; y < A::count; ++y) {
-        const int i = A::register_of(kept, y), by = A::at(0, i);
+        const int i = A::register_of(kept, y), by = A::at(y);
         Acc& part = parts.part[by % kLanes];
         if (by < kLanes) part = cast<Acc>(r[i]);
-        else if (A::at(rank, i) < A::extent) part = combine(part, cast<Acc>(r[i]));
+        else if (A::first(rank) + by < A::extent) part = combine(part, cast<Acc>(r[i]));
     }
 }
 
 // Where several warps have a row (column), they meet in `exchange`, in which part number n of each of `rows` lies at n * rows:
-// a thread combines its elements with what the warps before it left there.
+// a thread combines its elements of a round with what those before them left there.
 template <class L, int Axis, class Acc, class S, class F>
-TK_FN void combine_further(int rank, const S* r, int kept, Acc* exchange, int rows, F combine)
+TK_FN void combine_further(int rank, const S* r, int round, int kept, Acc* exchange, int rows, F combine)
 {
     typedef Along<L, Axis> A;
     TK_UNROLL
-    for (int y = 0; y < A::count; ++y) {
-        const int i = A::register_of(kept, y), at = A::at(rank, i);
+    for (int y = round * A::own; y < (round + 1) * A::own; ++y) {
+        const int i = A::register_of(kept, y), at = A::first(rank) + A::at(y);
         Acc& part = exchange[at % kLanes * rows];
         const Acc value = cast<Acc>(r[i]);
         if (at < A::extent) part = at < kLanes ? value : combine(part, value);
@@ -92,16 +92,20 @@ TK_FN void reduce_fragment(TM team, TO* out, i64 step, const S* r, Acc* exchange
     constexpr bool alone = A::warps == 1;
     static_assert(alone || Values >= exchanged_values<L, Axis>, "warps need more memory to exchange parts");
     constexpr int rows = Kept::lanes * Kept::warps, together = alone ? Kept::count : Values / exchanged_values<L, Axis>;
-    const int rank = team.rank(), warp = A::warp(rank), first = A::at(rank % 32, 0);
+    const int rank = team.rank(), warp = A::warp(rank), first = A::first(rank % 32);
     exchange += Kept::warp(rank) * Kept::lanes + Kept::lane(rank);
     TK_UNROLL
     for (int x0 = 0; x0 < Kept::count; x0 += together) {
-        TK_UNROLL_BY(1)
-        for (int w = 0; w < (alone ? 0 : A::warps); ++w) {  // one goes on where the one before it ended
-            TK_UNROLL
-            for (int x = x0; x < Kept::count && x < x0 + together; ++x)
-                if (warp == w) combine_further<L, Axis>(rank, r, x, exchange + (x - x0) * (kLanes * rows), rows, combine);
-            team.sync();
+        TK_UNROLL
+        for (int round = 0; round < (alone ? 0 : A::rounds); ++round) {
+            TK_UNROLL_BY(1)
+            for (int w = 0; w < A::warps; ++w) {  // one goes on where the one before it ended
+                TK_UNROLL
+                for (int x = x0; x < Kept::count && x < x0 + together; ++x)
+                    if (warp == w)
+                        combine_further<L, Axis>(rank, r, round, x, exchange + (x - x0) * (kLanes * rows), rows, combine);
+                team.sync();
+            }
         }
         TK_UNROLL
         for (int x = x0; x < Kept::count && x < x0 + together; ++x) {
@@ -113,7 +117,7 @@ TK_FN void reduce_fragment(TM team, TO* out, i64 step, const S* r, Acc* exchange
                 for (int p = 0; p < kLanes; ++p)
                     if (A::is_own(p)) parts.part[p] = exchange[((x - x0) * kLanes + first + p) * rows];
             }
-            const int at = Kept::at(rank, A::register_of(x, 0));
+            const int at = Kept::first(rank) + Kept::at(x);
             const Acc found = combine_parts<L, Axis>(parts, first, combine);
             if (first == 0 && at < Kept::extent) out[at * step] = cast<TO>(found);
         }

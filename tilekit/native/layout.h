@@ -36,6 +36,14 @@ template <int... Values> struct List {
         for (int i = 0; i < count; ++i) found |= (at(i) < 0) << i;
         return found;
     }
+    // Neighbours along an axis that the bits number.
+    static TK_METHOD constexpr int lowest(int axis)
+    {
+        int n = 0;
+        for (int i = 0; i < count;)
+            if (at(i++) == axis * 32 + n) ++n, i = 0;
+        return 1 << n;
+    }
     // How many bits from number i on are neighbours.
     static TK_METHOD constexpr int neighbours(int i)
     {
@@ -44,8 +52,8 @@ template <int... Values> struct List {
         return n;
     }
 };
-// sum() of a number that only runs know: bits that stay neighbours are moved at once.
-template <class Bits, int Axis, int I = 0> TK_FN int spread(int number)
+// sum() as arithmetic, also of a number that only runs know: bits that stay neighbours are moved at once.
+template <class Bits, int Axis, int I = 0> TK_FN constexpr int spread(int number)
 {
     if constexpr (I >= Bits::count) {
         return 0;
@@ -56,6 +64,14 @@ template <class Bits, int Axis, int I = 0> TK_FN int spread(int number)
         return ((by >= 0 ? number << (by >= 0 ? by : 0) : number >> (by >= 0 ? 0 : -by)) & mask) +
                spread<Bits, Axis, I + count>(number);
     }
+}
+
+// The number whose bits along an axis are those of n, lowest first: the inverse, but for where they lie.
+template <class Bits, int Axis, int I = 0> TK_FN constexpr int scatter(int n)
+{
+    if constexpr (I >= Bits::count) return 0;
+    else if constexpr (!Bits::is_of(I, Axis)) return scatter<Bits, Axis, I + 1>(n);
+    else return (n & 1) << I | scatter<Bits, Axis, I + 1>(n >> 1);
 }
 
 // A tile of a shape whose elements lie in the registers of a team's threads: a core, repeated along each axis until it
@@ -85,11 +101,11 @@ template <class Shape_, class Registers_, class Lanes_, class Warps_, class Grou
     static constexpr int registers = own * all_repeats();
 
     // How far along an axis the element of register i is from that of register 0.
-    static TK_METHOD constexpr int further(int axis, int i)
+    template <int Axis> static TK_METHOD constexpr int further(int i)
     {
-        int rest = i / own;
-        for (int x = rank - 1; x > axis; --x) rest /= repeats(x);
-        return Registers::sum(axis, i) + rest % repeats(axis) * span(axis);
+        int below = own;
+        for (int x = rank - 1; x > Axis; --x) below *= repeats(x);
+        return spread<Registers, Axis>(i) + i / below % repeats(Axis) * span(Axis);
     }
     // The coordinate of a thread's register 0, and the farthest that any has.
     template <int Axis> static TK_METHOD int first(int thread)
@@ -111,16 +127,17 @@ template <class Shape_, class Registers_, class Lanes_, class Warps_, class Grou
         return 1 << n;
     }
     // Whether along an axis no thread holds padding in register i, what lies beyond the shape.
-    static TK_METHOD constexpr bool surely(int axis, int i)
+    template <int Axis> static TK_METHOD constexpr bool surely(int i)
     {
-        return most_first(axis) + further(axis, i) < Shape::at(axis);
+        return shape_holds(Axis) || most_first(Axis) + further<Axis>(i) < Shape::at(Axis);
     }
+    static TK_METHOD constexpr bool shape_holds(int axis) { return Shape::at(axis) % span(axis) == 0; }
     // Whether a thread holds an element of the tile in register i, from an axis on.
     template <int Axis = 0> static TK_METHOD bool is_held(int thread, int i)
     {
         if constexpr (Axis == rank) return true;
         else
-            return (surely(Axis, i) || first<Axis>(thread) + further(Axis, i) < Shape::at(Axis)) &&
+            return (surely<Axis>(i) || first<Axis>(thread) + further<Axis>(i) < Shape::at(Axis)) &&
                    is_held<Axis + 1>(thread, i);
     }
     // Whether no thread with a smaller rank holds the same elements.

@@ -11,30 +11,29 @@ namespace tk {
 // A tensor as the functions of a unit take it.
 struct UnitTensor { void* memory; };
 
-// The layout of a unit's sums, of which the first M rows and N columns are the tile's.
-template <class U, int M_, int N_, int Threads> struct UnitLayout {
-    static constexpr int M = M_, N = N_, threads = Threads, registers = U::registers;
-    static TK_METHOD int row(int, int i)
+// The layout of a unit's sums, of which the first M rows and N columns are the tile's (unit_memory.h).
+template <class U, int M_, int N_> struct UnitLayout {
+    static constexpr int M = M_, N = N_, registers = U::registers;
+    static TK_METHOD int row(int i)
     {
         int row, col;
         U::where(i, row, col);
         return row;
     }
-    static TK_METHOD int col(int, int i)
+    static TK_METHOD int col(int i)
     {
         int row, col;
         U::where(i, row, col);
         return col;
     }
     // A thread may hold nothing, or more than there is.
-    static TK_METHOD bool held(int i)
+    static TK_METHOD bool is_held(int i)
     {
         int row, col;
         U::where(i, row, col);
         return U::holds(i) && row < M && col < N;
     }
 };
-template <class U, int M, int N, int Threads> constexpr bool is_unit_layout<UnitLayout<U, M, N, Threads>> = true;
 
 template <class U, class S, int K> struct UnitKind {
     typedef U Unit;

@@ -68,44 +68,63 @@ template <class Kind, class Op> struct ReadsMatrices<Kind, Op, true> {
 };
 template <class Kind, class Op> constexpr bool reads_matrices = ReadsMatrices<Kind, Op>::value;
 
+// The atoms of a warp: 16 rows by 8 columns, of which a lane has two neighbours in row lane / 4 and two in the row 8 below,
+// in four registers.
+template <class L> struct Atoms {
+    typedef Lines<L, 0> Rows;
+    typedef Lines<L, 1> Columns;
+    static constexpr int m = Rows::count / 2, n = Columns::count / 2;
+    static TK_METHOD constexpr int row(int i) { return Rows::at(2 * i); }
+    static TK_METHOD constexpr int column(int j) { return Columns::at(2 * j); }
+    static TK_METHOD constexpr int sums(int i, int j) { return register_at<L>(2 * i, 2 * j); }
+};
+
 template <class Kind, class L, class Op>
-TK_FN void load_a(typename Kind::Register (&r)[L::atoms_m][4], const Op& from, int k, int rank)
+TK_FN void load_a(typename Kind::Register (&r)[Atoms<L>::m][4], const Op& from, int k, int rank)
 {
-    typedef Spot<Op, Op::movable(L::WarpsM, 16 * L::atoms_m)> S;
-    const int lane = rank % 32, m = L::first_row(rank);
+    typedef Lines<L, 0> Rows;
+    typedef Spot<Op, Rows::template movable<Op>()> S;
+    const int lane = rank % 32, m = Rows::of_warp(rank);
     TK_UNROLL
-    for (int i = 0; i < L::atoms_m; ++i) {
+    for (int i = 0; i < Atoms<L>::m; ++i) {
+        const int dx = Atoms<L>::row(i);
         if constexpr (!reads_matrices<Kind, Op>)
-            load_elements<Kind>(r[i], S{from, m + lane / 4, lane % 4 * Kind::packed}, 16 * i, k);
+            load_elements<Kind>(r[i], S{from, m + lane / 4, lane % 4 * Kind::packed}, dx, k);
         else if constexpr (Op::k_major)
-            load_matrices<false>(r[i], S{from, m + lane % 16, lane / 16 * 4 * Kind::packed}.address(16 * i, k));
-        else load_matrices<true>(r[i], S{from, m + lane / 8 % 2 * 8, lane % 8 + lane / 16 * 8}.address(16 * i, k));
+            load_matrices<false>(r[i], S{from, m + lane % 16, lane / 16 * 4 * Kind::packed}.address(dx, k));
+        else load_matrices<true>(r[i], S{from, m + lane / 8 % 2 * 8, lane % 8 + lane / 16 * 8}.address(dx, k));
     }
 }
 template <class Kind, class L, class Op>
-TK_FN void load_b(typename Kind::Register (&r)[L::atoms_n][2], const Op& from, int k, int rank)
+TK_FN void load_b(typename Kind::Register (&r)[Atoms<L>::n][2], const Op& from, int k, int rank)
 {
-    typedef Spot<Op, Op::movable(L::WarpsN, 8 * L::atoms_n)> S;
-    const int lane = rank % 32, n = L::first_col(rank);
-    constexpr int step = 4 * Kind::packed;  // elements in 16 bytes
+    typedef Lines<L, 1> Columns;
+    typedef Spot<Op, Columns::template movable<Op>()> S;
+    const int lane = rank % 32, n = Columns::of_warp(rank);
+    constexpr int step = 4 * Kind::packed, count = Atoms<L>::n;  // elements in 16 bytes
     if constexpr (!reads_matrices<Kind, Op>) {
         TK_UNROLL
-        for (int j = 0; j < L::atoms_n; ++j)
-            load_elements<Kind>(r[j], S{from, n + lane / 4, lane % 4 * Kind::packed}, 8 * j, k);
+        for (int j = 0; j < count; ++j)
+            load_elements<Kind>(r[j], S{from, n + lane / 4, lane % 4 * Kind::packed}, Atoms<L>::column(j), k);
     } else {
+        constexpr int next = Atoms<L>::column(1);  // two atoms at once
         TK_UNROLL
-        for (int j = 0; j + 1 < L::atoms_n; j += 2) {  // two atoms side by side
+        for (int j = 0; j + 1 < count; j += 2) {
+            const int dx = Atoms<L>::column(j);
             u32 four[4];
-            if constexpr (Op::k_major)
-                load_matrices<false>(four, S{from, n + lane % 8 + lane / 16 * 8, lane / 8 % 2 * step}.address(8 * j, k));
-            else load_matrices<true>(four, S{from, n + lane / 16 * 8, lane % 16}.address(8 * j, k));
+            if constexpr (Op::k_major) {
+                const S at{from, n + lane % 8 + lane / 16 * next, lane / 8 % 2 * step};
+                load_matrices<false>(four, at.address(dx, k));
+            } else {
+                load_matrices<true>(four, S{from, n + lane / 16 * next, lane % 16}.address(dx, k));
+            }
             r[j][0] = four[0], r[j][1] = four[1], r[j + 1][0] = four[2], r[j + 1][1] = four[3];
         }
-        if constexpr (L::atoms_n % 2 == 1) {  // the last one alone
-            constexpr int j = L::atoms_n - 1;
+        if constexpr (count % 2 == 1) {  // the last one alone
+            constexpr int j = count - 1, dx = Atoms<L>::column(j);
             if constexpr (Op::k_major)
-                load_matrices<false>(r[j], S{from, n + lane % 8, lane / 8 % 2 * step}.address(8 * j, k));
-            else load_matrices<true>(r[j], S{from, n, lane % 16}.address(8 * j, k));
+                load_matrices<false>(r[j], S{from, n + lane % 8, lane / 8 % 2 * step}.address(dx, k));
+            else load_matrices<true>(r[j], S{from, n, lane % 16}.address(dx, k));
         }
     }
 }
@@ -130,7 +149,8 @@ template <class Kind, class L> constexpr bool sums_apart = Kind::terms == 3 && L
 
 // A thread's registers of both factors for one instruction's extent along k.
 template <class Kind, class L> struct Factors {
-    typename Kind::Register a[L::atoms_m][4], b[L::atoms_n][2];
+    static constexpr int atoms_m = Atoms<L>::m, atoms_n = Atoms<L>::n;
+    typename Kind::Register a[atoms_m][4], b[atoms_n][2];
 
     template <class A, class B> TK_METHOD void load(const A& from_a, const B& from_b, int k, int rank)
     {
@@ -141,8 +161,8 @@ template <class Kind, class L> struct Factors {
     template <bool RoundA, bool RoundB> TK_METHOD void multiply(typename Kind::Sum* sums)
     {
         if constexpr (is_same<Kind, Tf32>::value) {
-            if constexpr (RoundA) round(&a[0][0], 4 * L::atoms_m);
-            if constexpr (RoundB) round(&b[0][0], 2 * L::atoms_n);
+            if constexpr (RoundA) round(&a[0][0], 4 * atoms_m);
+            if constexpr (RoundB) round(&b[0][0], 2 * atoms_n);
         }
         if constexpr (Kind::terms == 3) multiply_split(sums);
         else all(sums, a, b);
@@ -157,47 +177,47 @@ private:
     template <class RA, class RB> static TK_METHOD void all(typename Kind::Sum* sums, const RA& a, const RB& b)
     {
         TK_UNROLL
-        for (int i = 0; i < L::atoms_m; ++i) {
+        for (int i = 0; i < atoms_m; ++i) {
             TK_UNROLL
-            for (int j = 0; j < L::atoms_n; ++j) {
-                const int at = i % 2 ? L::atoms_n - 1 - j : j;
-                multiply_add(sums + 4 * (i * L::atoms_n + at), a[i], b[at], typename Kind::Item());
+            for (int j = 0; j < atoms_n; ++j) {
+                const int at = i % 2 ? atoms_n - 1 - j : j;
+                multiply_add(sums + Atoms<L>::sums(i, at), a[i], b[at], typename Kind::Item());
             }
         }
     }
     // Row by row of a's atoms, which takes the fewest registers.
     TK_METHOD void multiply_split(f32* sums)
     {
-        u32 low_b[L::atoms_n][2], finite_b[L::atoms_n][2];
+        u32 low_b[atoms_n][2], finite_b[atoms_n][2];
         TK_UNROLL
-        for (int q = 0; q < 2 * L::atoms_n; ++q) {
+        for (int q = 0; q < 2 * atoms_n; ++q) {
             split_tf32(b[q / 2][q % 2], b[q / 2][q % 2], low_b[q / 2][q % 2]);
             finite_b[q / 2][q % 2] = if_finite(b[q / 2][q % 2]);
         }
         TK_UNROLL
-        for (int i = 0; i < L::atoms_m; ++i) {
+        for (int i = 0; i < atoms_m; ++i) {
             u32 low_a[4], finite_a[4];
             TK_UNROLL
             for (int q = 0; q < 4; ++q) {
                 split_tf32(a[i][q], a[i][q], low_a[q]);
                 finite_a[q] = if_finite(a[i][q]);
             }
-            f32 part[4 * L::atoms_n] = {};
-            f32* const own = sums + 4 * i * L::atoms_n;
-            f32* const to = sums_apart<Tf32x3, L> ? own : part;
-            row(to, low_a, finite_b);
-            row(to, finite_a, low_b);
-            row(to, a[i], b);
-            if constexpr (!sums_apart<Tf32x3, L>) {
-                TK_UNROLL
-                for (int j = 0; j < 4 * L::atoms_n; ++j) own[j] = own[j] + part[j];
+            f32 part[L::registers] = {};
+            f32* const to = sums_apart<Tf32x3, L> ? sums : part;
+            row(to, i, low_a, finite_b);
+            row(to, i, finite_a, low_b);
+            row(to, i, a[i], b);
+            TK_UNROLL
+            for (int j = 0; j < (sums_apart<Tf32x3, L> ? 0 : 4 * atoms_n); ++j) {
+                const int at = Atoms<L>::sums(i, j / 4) + j % 4;
+                sums[at] = sums[at] + part[at];
             }
         }
     }
-    static TK_METHOD void row(f32* sums, const u32* a, const u32 (&b)[L::atoms_n][2])
+    static TK_METHOD void row(f32* sums, int i, const u32* a, const u32 (&b)[atoms_n][2])
     {
         TK_UNROLL
-        for (int j = 0; j < L::atoms_n; ++j) multiply_add(sums + 4 * j, a, b[j], f32());
+        for (int j = 0; j < atoms_n; ++j) multiply_add(sums + Atoms<L>::sums(i, j), a, b[j], f32());
     }
 };
 

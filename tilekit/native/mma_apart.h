@@ -62,7 +62,9 @@ TK_COLD void product(int rank, u32 a, u32 b, u32 c, u32 out, Alpha alpha, Beta b
     const O to{shared_pointer<typename O::Element>(out), 0, nullptr};
     TK_UNROLL
     for (int i = 0; i < L::registers; ++i)
-        if (is_held<L>(rank, i)) gemm_finish(sums[i], old, to, L::row(rank, i), L::col(rank, i), alpha, beta);
+        if (L::is_held(rank, i))
+            gemm_finish(sums[i], old, to, L::template first<0>(rank) + L::template further<0>(i),
+                        L::template first<1>(rank) + L::template further<1>(i), alpha, beta);
 }
 template <class Kind, class L, int Depth, class A, class B, class C, class O, class Alpha, class Beta>
 TK_FN void product_apart(int rank, const A& a, const B& b, const C& c, const O& out, Alpha alpha, Beta beta)

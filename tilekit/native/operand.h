@@ -36,11 +36,11 @@ template <class T, int X_, int K_, bool KMajor, int How, int Length = 0> struct 
         const int row = KMajor ? dx : dk, byte = (KMajor ? dk : dx) * (int)sizeof(T);
         return (from ^ (u32)Place::turn(row, byte)) + (u32)Place::further(row, byte);
     }
-    // Whether that serves all that a warp reads from its first row (column) on, `extent` being that of each of `warps`.
-    static TK_METHOD constexpr bool movable(int warps, int extent)
+    // Whether that serves rows (columns) whose distances share no bit with the first one (Apart), or else are, like the
+    // first one, multiples of `unit` and less.
+    static TK_METHOD constexpr bool movable(bool apart, int unit)
     {
-        const int size = KMajor ? extent : extent * (int)sizeof(T), repeat = KMajor ? Place::period : 128;
-        return warps == 1 || Place::period == 1 || size % repeat == 0 || (size & (size - 1)) == 0;
+        return apart || Place::period == 1 || (KMajor ? unit % Place::period : unit * (int)sizeof(T) % 128) == 0;
     }
 };
 
@@ -51,7 +51,7 @@ template <class T, int X_, int K_, int StrideX, int StrideK> struct StridedOpera
     static constexpr int X = X_, K = K_;
     static constexpr bool shared = false, k_major = StrideK == 1;
     const T* memory;
-    static TK_METHOD constexpr bool movable(int, int) { return false; }
+    static TK_METHOD constexpr bool movable(bool, int) { return false; }
     template <class To> TK_METHOD To at(int x, int k) const
     {
         return x < X && k < K ? cast<To>(memory[x * StrideX + k * StrideK]) : To{};

@@ -2,7 +2,6 @@
 #ifndef TILEKIT_NATIVE_TILE_ATOMIC_H
 #define TILEKIT_NATIVE_TILE_ATOMIC_H
 #include "atomic.h"
-#include "fragment.h"
 #include "ptx.h"
 #include "registers.h"
 #include "tile_team.h"
@@ -22,6 +21,9 @@ template <class T> TK_FN void add_pack(u64 to, const Pack<16>& pack)
     unpack(v, pack);
     add_words(global_pointer<T>(to), v);
 }
+struct AddRun {
+    template <class T, int V> TK_METHOD void operator()(u64 to, const T (&x)[V]) const { add_pack<T>(to, pack<16>(x)); }
+};
 #endif
 
 // The array's elements at offset + (0 .. Dims) += src, which has these element strides, each atomically; elements
@@ -56,80 +58,27 @@ TK_TILE void tile_atomic_add(TM team, const T* src, const i64 (&src_stride)[size
 }
 
 // The same of a tile in registers; see store_registers.
-template <class L, int... Dims, class T>
+template <class L, int Axis, int V, bool Known, int... Dims, class T>
 TK_FN void add_registers(int rank, const T (&r)[L::registers], const Array<T, sizeof...(Dims)>& a,
                          const i64 (&offset)[sizeof...(Dims)])
 {
     static_assert(!L::has_copies, "an element would be added by several threads");
-    const HeldWindow<L, T, Dims...> held(rank, window<T, Dims...>(a, offset));
+    const Window<T, sizeof...(Dims)> w = window<T, Dims...>(a, offset);
     u64 to;
 #ifdef TK_CUDA
-    constexpr int V = register_run<L, T>(Shape<Dims...>::last());
     if constexpr (has_pack_add<T> && V * (int)sizeof(T) == 16) {
-        if (Runs<V, false, Dims...>::fit_window(held.window)) {
-            TK_UNROLL
-            for (int i = 0; i < L::registers; i += V)
-                if (held.template find<V>(i, to)) add_pack<T>(to, pack<16>(&r[i]));
+        const HeldWindow<L, Axis, V, T, Dims...> held(rank, w);
+        if (Known || held.fits()) {
+            held.each_run(r, AddRun{});
             return;
         }
     }
 #endif
+    const HeldWindow<L, Axis, 1, T, Dims...> held(rank, w);
     TK_UNROLL
     for (int i = 0; i < L::registers; ++i)
-        if (held.template find<1>(i, to)) atomic_add(global_pointer<T>(to), r[i]);
+        if (held.find(i, to)) atomic_add(global_pointer<T>(to), r[i]);
 }
-
-#ifdef TK_CUDA
-// Four neighbours of a row, from column `col` on, of a part of an array; those outside are dropped.
-template <class T> TK_FN void add_four(const Plane& p, int row, int col, const T (&v)[4])
-{
-    const bool ok = is_inside(p.rows, row), whole = col >= p.cols.lo && col + 4 <= p.cols.hi;
-    const u64 to = address(p, row, col);
-    if constexpr (has_pack_add<T>)
-        if (ok && whole) add_pack<T>(to, pack<16>(v));
-    TK_UNROLL
-    for (int j = 0; j < 4; ++j)
-        if (ok && !(has_pack_add<T> && whole) && is_inside(p.cols, col + j)) atomic_add(global_pointer<T>(to) + j, v[j]);
-}
-// The same of a fragment; Packed as in store_fragment. Lanes that hold two neighbours of a row exchange them with the
-// next lane, so that each has four of one row.
-template <class L, bool Packed, class T, int ND>
-TK_FN void add_fragment(int rank, const T* r, const Array<T, ND>& a, const i64 (&offset)[ND])
-{
-    const Plane p = plane<L::M, L::N, 0, 1>(a, offset);
-    if constexpr (Packed && sizeof(T) == 4 && !is_unit_layout<L>) {
-        if constexpr (L::run == 2 && L::thread_rows % 2 == 0) {
-            const int odd = rank % 2;
-            TK_UNROLL
-            for (int x = 0; x < L::thread_rows; x += 2) {
-                TK_UNROLL
-                for (int y = 0; y < L::thread_cols; y += 2) {
-                    const int i = L::number(x, y), k = L::number(x + 1, y), own = odd ? k : i;
-                    const T first = other_lane(odd ? r[i] : r[k], 1), second = other_lane(odd ? r[i + 1] : r[k + 1], 1);
-                    const T mine = odd ? r[k] : r[i], next = odd ? r[k + 1] : r[i + 1];
-                    const T v[] = {odd ? first : mine, odd ? second : next, odd ? mine : first, odd ? next : second};
-                    add_four(p, L::row(rank, own), L::col(rank, i) - 2 * odd, v);
-                }
-            }
-            return;
-        }
-        if constexpr (L::run == 4) {
-            TK_UNROLL
-            for (int i = 0; i < L::registers; i += 4) {
-                const T v[] = {r[i], r[i + 1], r[i + 2], r[i + 3]};
-                add_four(p, L::row(rank, i), L::col(rank, i), v);
-            }
-            return;
-        }
-    }
-    TK_UNROLL
-    for (int i = 0; i < L::registers; ++i) {
-        const int row = L::row(rank, i), col = L::col(rank, i);
-        if (is_held<L>(rank, i) && is_inside(p.rows, row) && is_inside(p.cols, col))
-            atomic_add(global_pointer<T>(address(p, row, col)), r[i]);
-    }
-}
-#endif
 
 }  // namespace tk
 #endif

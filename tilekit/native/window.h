@@ -35,6 +35,7 @@ TK_FN Range inside(i64 offset, i64 extent, int dim)
 }
 
 TK_FN bool is_whole(Range range, int dim) { return range.hi - range.lo == dim; }
+TK_FN bool is_inside(const Range& r, int at) { return at >= r.lo && at < r.hi; }
 
 // A window of an array under a tile: what of the tile lies inside, and the address of the tile's first element.
 template <class T, int ND> struct Window {

@@ -17,6 +17,7 @@ from tilekit.passes.drop_old_values import drop_old_values
 from tilekit.passes.eliminate_dead_code import eliminate_dead_code
 from tilekit.passes.expand import expand
 from tilekit.passes.form_lanes import form_lanes
+from tilekit.passes.fuse_elementwise import fuse_elementwise
 from tilekit.passes.inline import inline
 from tilekit.passes.insert_barriers import insert_barriers
 from tilekit.passes.issue_warnings import issue_warnings
@@ -66,7 +67,9 @@ def _placed(fn: Function, target: Target, observe: Observer) -> tuple[Function, 
     """The function and where its tiles lie, with the copies and barriers that this asks for."""
     if not target.is_cpu and not target.runs_points(fn):
         fn = _checked("publish_results", fn, publish_results(fn), observe)
-    placed, storage = place_copies(fn, assign_storage(fn, assign_layouts(fn, target)))
+    fused, layouts = fuse_elementwise(fn, assign_layouts(fn, target))
+    fn = _checked("fuse_elementwise", fn, fused, observe) if fused is not fn else fn
+    placed, storage = place_copies(fn, assign_storage(fn, layouts))
     fn = _checked("place_copies", fn, placed, observe)
     waiting = insert_barriers(fn, storage, target)
     return (_checked("insert_barriers", fn, waiting, observe) if waiting is not fn else fn), storage

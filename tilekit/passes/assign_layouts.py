@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tilekit.codegen.fragment import AnyLayout, Fragment
-from tilekit.codegen.layouts import Layout
+from tilekit.codegen.exchanges import exchanged
+from tilekit.codegen.layouts import AnyLayout, Layout
 from tilekit.codegen.layouts.cores import in_turn
 from tilekit.codegen.target import Target
 from tilekit.ir.core import Function, Op, Value, leaves, walk
@@ -79,14 +79,14 @@ def exchanged_bytes(fn: Function, layouts: Mapping[Value, AnyLayout]) -> int:
     for op in emitted(fn.body):
         tile = next(op.inputs()) if op.builtin.along else None
         layout = layouts.get(tile) if tile is not None else None
-        if tile is not None and isinstance(layout, Fragment):
-            sizes.append(layout.exchanged(op.attrs[op.builtin.along] % 2, tile.type.dtype.itemsize)[1])
+        if tile is not None and isinstance(layout, Layout):
+            sizes.append(exchanged(layout, op.attrs[op.builtin.along] % 2, tile.type.dtype.itemsize)[1])
     return max(sizes)
 
 
 def _reduces(op: Op, layout: AnyLayout | None) -> bool:
     """Whether threads reduce a tile along an axis where they hold it."""
-    return op.attrs[op.builtin.along] is not None and isinstance(layout, Fragment) and layout.warps is not None
+    return op.attrs[op.builtin.along] is not None and isinstance(layout, Layout)
 
 
 def _keeps_runs(op: Op, layout: AnyLayout | None) -> bool:
@@ -115,7 +115,7 @@ def _fragments(ops: Iterable[Op]) -> dict[Value, AnyLayout | None]:
             parents[root(first)] = root(second)
     for op in ops:
         if "plan" in op.attrs and op.builtin.by_element:
-            held.setdefault(root(op.results[0]), set()).add(op.attrs["plan"].fragment)
+            held.setdefault(root(op.results[0]), set()).add(op.attrs["plan"].layout)
     only = {value: next(iter(found)) if len(found) == 1 else None for value, found in held.items()}
     return {value: only[root(value)] for value in parents if root(value) in only}
 

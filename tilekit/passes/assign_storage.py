@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tilekit.codegen.fragment import AnyLayout
+from tilekit.codegen.layouts import AnyLayout
 from tilekit.codegen.storage import ALIGNMENT, SCRATCH_ALIGNMENT, Buffer, Storage, round_up
 from tilekit.ir.core import Function, Op, Value, leaves
-from tilekit.ir.regions import carried, carried_yields, emitted, emitted_params
+from tilekit.ir.regions import carried, carried_yields, emitted, emitted_params, region_of
 from tilekit.ir.types import TileType
 from tilekit.passes.liveness import Liveness
 
@@ -63,10 +63,13 @@ def _keep_apart(op: Op, classes: _Classes, liveness: Liveness) -> None:
 
 
 def must_share(op: Op) -> Iterator[tuple[Value, Value]]:
-    """A loop's parameters and results are one variable."""
+    """A loop's parameters and results are one variable; what a block makes, some elements at a time, is the result."""
     for each in carried(op) if op.builtin.carries else ():
         if each.param is not None and isinstance(each.param.type, TileType):
             yield each.param, each.result
+    if op.blocks and region_of(op).runs == "elements":
+        pairs = zip(op.blocks[0].results, op.results, strict=True)
+        yield from ((own, result) for own, result in pairs if isinstance(own, Value) and isinstance(own.type, TileType))
 
 
 def _yielded(op: Op) -> Iterator[tuple[object, Value]]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from tilekit.builtins.together import barrier
 from tilekit.codegen.barriers import ARRAYS, Access, Pending, Place
-from tilekit.codegen.deferred import deferred_loads
 from tilekit.codegen.storage import Storage
 from tilekit.codegen.target import Target
 from tilekit.errors import Location
@@ -33,7 +32,6 @@ class _Waits:
         self.checked = target.checked
         self.pending = Pending()
         self._views = {op.results[0]: next(op.inputs()) for op in walk(fn.body) if op.builtin.view}
-        self._deferred = deferred_loads(fn, storage)
 
     def block(self, block: Block, owner: Op | None = None) -> Block:
         """The block with its barriers; an op that owns it may run it any number of times, or not at all."""
@@ -63,7 +61,6 @@ class _Waits:
         for each in emitted(Block((), (op,))):
             own = each.builtin
             reads += [ARRAYS] if own.reads else []
-            reads += [ARRAYS] if not self._deferred.isdisjoint(each.inputs()) else []
             writes += [ARRAYS] if own.writes or own.atomics else []
             if not own.view:
                 reads += self._memory(each.inputs())

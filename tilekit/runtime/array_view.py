@@ -17,7 +17,7 @@ _LARGE = 2**31
 _MAX_OVERLAP_WORK = 100_000
 _shares_memory: Any = np.shares_memory  # its stub allows only 0 and -1 for max_work
 
-AlignmentClass = tuple[int, tuple[int, ...], bool, bool]
+AlignmentClass = tuple[int, tuple[int, ...], bool, bool, bool]
 
 
 class ArrayView:
@@ -198,21 +198,22 @@ def alignment_class(view: ArrayView) -> AlignmentClass:
     """What a kernel may assume of the view's layout: part of the key that a kernel is specialised on.
 
     Returns the axis whose stride is one element (the last such; -1 for none), the axes of stride zero, whether the base
-    and all other strides are multiples of 16 bytes, and whether the elements span more than 2**31 bytes. The stride of
-    an axis with fewer than two elements, or of an empty array, is never used, so it counts as whatever fits.
+    and all other strides are multiples of 16 bytes, whether the elements span more than 2**31 bytes, and whether the
+    extent of that axis is a multiple of 16 bytes as well. The stride of an axis with fewer than two elements, or of an
+    empty array, is never used, so it counts as whatever fits.
 
     Example:
         >>> from tilekit.ir.types import float32
         >>> alignment_class(ArrayView(4096, (8, 8), (32, 4), float32))
-        (1, (), True, False)
+        (1, (), True, False, True)
     """
     return _alignment_classes(view.shape, view.strides, view.dtype.bits >> 3)[view.pointer % _ALIGNMENT == 0]
 
 
 def array_class(found: AlignmentClass, ndim: int) -> ArrayClass:
     """What a kernel may assume of an array, from what was found of it."""
-    unit, zeros, aligned, wide = found
-    return ArrayClass(unit, aligned, tuple(axis in zeros for axis in range(ndim)), wide)
+    unit, zeros, aligned, wide, whole = found
+    return ArrayClass(unit, aligned, tuple(axis in zeros for axis in range(ndim)), wide, whole)
 
 
 @lru_cache(maxsize=4096)
@@ -228,7 +229,8 @@ def _alignment_classes(
     low, high = _reach(shape, strides, itemsize)
     aligned = all(stride % _ALIGNMENT == 0 for stride in rest)
     large = high - low > _LARGE
-    return (unit, zeros, empty, large), (unit, zeros, aligned, large)
+    whole = aligned and unit >= 0 and (empty or shape[unit] * itemsize % _ALIGNMENT == 0)
+    return (unit, zeros, empty, large, empty and whole), (unit, zeros, aligned, large, whole)
 
 
 def _unit_axis(strides: tuple[int, ...], used: list[bool], itemsize: int) -> int:

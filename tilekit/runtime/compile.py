@@ -52,7 +52,8 @@ def compile(
         ``adjoint`` is the same of its gradient, which is derived when first asked for; where that is several launches,
         ``parts`` are these.
         CUDA code is made for arrays of a class: row-major ones without gaps and aligned to 16 bytes, except where
-        ``args`` or ``arrays`` say otherwise; ``assumptions`` lists it. The class holds for rows of any length.
+        ``args`` or ``arrays`` say otherwise; ``assumptions`` lists it. The class holds for rows of any number of
+        whole 16 bytes.
 
     Raises:
         TilekitError: the kernel is wrong; the error carries the place in its source.

@@ -39,8 +39,9 @@ class Spec:
     align: int = VECTOR
 
     def view(self) -> ArrayView:
-        """An array like it. Where no shape is given it is small; where no strides are, rows begin at the alignment."""
-        shape = self.shape or (2,) * self.ndim
+        """An array like it. Where no shape is given, extents are of 16 bytes; where no strides are, rows begin at the
+        alignment."""
+        shape = self.shape or (max(VECTOR // self.dtype.itemsize, 2),) * self.ndim
         strides = self.strides
         if strides is None:
             widths = [self.dtype.itemsize]
@@ -56,8 +57,8 @@ def spec(dtype: Any, ndim: int | None = None, shape: Any = None, strides: Any = 
     Args:
         dtype: Of its elements: tilekit's, Warp's, NumPy's or PyTorch's.
         ndim: Dimensions, 1 to 4; may be left out where ``shape`` or ``strides`` is given.
-        shape: Extents. Only what follows from them is used: where rows begin, and whether the elements span more than
-            2**31 bytes.
+        shape: Extents. Only what follows from them is used: where rows begin, whether these are whole multiples of 16
+            bytes, as without it, and whether the elements span more than 2**31 bytes.
         strides: In bytes, as in Warp and NumPy; without them the array is row-major, without gaps if ``shape`` is
             given.
         align: The base address is a multiple of as many bytes, a power of two; without ``shape`` and ``strides`` the
@@ -202,8 +203,8 @@ def class_of(view: ArrayView) -> ArrayClass:
 
 
 def dense_class(ndim: int) -> ArrayClass:
-    """The class of a row-major array that begins at a multiple of 16 bytes, with rows that do as well."""
-    return ArrayClass(ndim - 1, True, (False,) * ndim, False)
+    """The class of a row-major array that begins at a multiple of 16 bytes, with rows of as many bytes."""
+    return ArrayClass(ndim - 1, True, (False,) * ndim, False, True)
 
 
 def assumption(name: str, type: ArrayType, known: ArrayClass, given: bool) -> str:
@@ -217,6 +218,7 @@ def assumption(name: str, type: ArrayType, known: ArrayClass, given: bool) -> st
     facts = [
         order,
         "base and other strides multiples of 16 bytes" if known.aligned else "any alignment",
+        *([f"whole multiples along axis {known.unit_axis}"] if known.whole else []),
         *([f"stride 0 on axis {', '.join(zero)}"] if zero else []),
         "more than 2 GiB" if known.wide else "at most 2 GiB",
     ]

@@ -8,7 +8,7 @@ from operator import add
 from hypothesis import strategies as st
 
 from tilekit.codegen.layouts import Bit, Core, Layout
-from tilekit.codegen.layouts.cores import blocked, mma_left, mma_right, mma_sums, row_major
+from tilekit.codegen.layouts.cores import blocked, fma_sums, mma_left, mma_right, mma_sums, row_major
 
 SHAPES = [(1, 1024), (32, 64), (48, 96), (7, 100), (1, 1)]
 LAYOUTS = {
@@ -16,6 +16,10 @@ LAYOUTS = {
     **{f"columns-{m}x{n}": Layout(blocked((m, n), 256, 4, (0, 1)), (m, n)) for m, n in SHAPES},
     **{f"rectangles-{m}x{n}": Layout(blocked((m, n), 64, 4, (1, 0), 4), (m, n)) for m, n in SHAPES},
     **{f"mma_sums-{m}x{n}": Layout(mma_sums(1, 1), (m, n)) for m, n in SHAPES},
+    **{f"atoms-{m}x{n}": Layout(mma_sums(1, 1, 1, 2), (m, n)) for m, n in SHAPES},
+    **{f"fma_sums-{m}x{n}": Layout(fma_sums(1, 0, 2, 1, 1), (m, n)) for m, n in SHAPES},
+    "fma_sums of rows": Layout(fma_sums(0, 1, 3), (30, 20)),
+    "mma_sums of 6 warps": Layout(mma_sums(1, 0, 1, 0, 3, 1), (64, 72)),
     **{f"wgmma_sums-{m}x{n}": Layout(mma_sums(3, 0), (m, n)) for m, n in [(64, 64), (48, 96)]},
     **{f"mma_left-{bits}": Layout(mma_left(1, 1, bits), (48, 80)) for bits in (8, 16, 32)},
     **{f"mma_right-{bits}": Layout(mma_right(1, 1, bits), (48, 80)) for bits in (8, 16, 32)},

@@ -70,5 +70,5 @@ def test_neighbours_are_added_together(arch: str) -> None:
     kernel = product(tk.float32, tk.float32, tk.float32, "tf32")
     (launch,) = differentiate(kernel.trace(kernel.default_types(), FORM)).launches
     made, target = generated(launch, arch)
-    assert made.source.count("tk::add_fragment<") == 2
+    assert made.source.count("tk::add_registers<") == 2
     assert build(made.source, launch.function.name, target, {}, made.units)

@@ -2,5 +2,6 @@
 
 from tilekit.codegen.layouts.core import Bit, Core
 from tilekit.codegen.layouts.layout import Layout, Part
+from tilekit.codegen.layouts.opaque import AnyLayout, OpaqueLayout
 
-__all__ = ["Bit", "Core", "Layout", "Part"]
+__all__ = ["AnyLayout", "Bit", "Core", "Layout", "OpaqueLayout", "Part"]

@@ -88,7 +88,14 @@ def row_major(threads: int, run: int) -> Core:
     return Core(1, _positions(0, 0, own), bits[:LANE_BITS], bits[LANE_BITS:], groups, axis)
 
 
-def mma_sums(warps_m: int, warps_n: int) -> Core:
+def mma_sums(
+    warps_m: int,
+    warps_n: int,
+    atoms_m: int = 0,
+    atoms_n: int = 0,
+    groups: int = 1,
+    group_axis: int | None = None,
+) -> Core:
     """The sums of ``mma.m16n8``, rows by columns, and of ``wgmma``: four warps down the rows, then warpgroups.
 
     A lane has two neighbours of row ``lane / 4`` and two of the row 8 below.
@@ -96,14 +103,55 @@ def mma_sums(warps_m: int, warps_n: int) -> Core:
     Args:
         warps_m: Bits of the number of warps down the rows; those are counted first.
         warps_n: Bits of the number of warps along the columns.
+        atoms_m: Bits of the number of 16 rows that follow each other in one warp.
+        atoms_n: Bits of the number of 8 columns that do.
+        groups: Of so many warps, where their number is no power of two.
+        group_axis: The axis along which groups follow each other.
 
     Example:
         >>> core = mma_sums(1, 1)
         >>> core.threads, core.span(0), core.span(1), core.first(5), core.first(32)
         (128, 32, 16, (1, 2), (16, 0))
     """
+    registers = ((1, 0), (0, 3), *_positions(1, 3, atoms_n), *_positions(0, 4, atoms_m))
     lanes = ((1, 1), (1, 2), (0, 0), (0, 1), (0, 2))
-    return Core(2, ((1, 0), (0, 3)), lanes, (*_positions(0, 4, warps_m), *_positions(1, 3, warps_n)))
+    warps = (*_positions(0, 4 + atoms_m, warps_m), *_positions(1, 3 + atoms_n, warps_n))
+    return Core(2, registers, lanes, warps, groups, group_axis)
+
+
+def fma_sums(
+    warps_m: int,
+    warps_n: int,
+    lanes_m: int,
+    blocks_m: int = 0,
+    blocks_n: int = 0,
+    groups: int = 1,
+    group_axis: int | None = None,
+) -> Core:
+    """Sums of multiply-adds: blocks of 4 x 4, dealt to the lanes of a warp row by row.
+
+    Args:
+        warps_m: As :func:`mma_sums` takes it.
+        warps_n: As :func:`mma_sums` takes it.
+        lanes_m: Bits of the number of lanes down the rows; the others are along the columns.
+        blocks_m: Bits of the number of blocks that a thread has down the rows, one for each time round the lanes.
+        blocks_n: Bits of the number that it has along the columns.
+        groups: As :func:`mma_sums` takes it.
+        group_axis: As :func:`mma_sums` takes it.
+
+    Example:
+        >>> core = fma_sums(0, 0, lanes_m=2, blocks_n=1)
+        >>> len(core.registers), core.span(0), core.span(1), core.first(9), core.own(16)
+        (5, 16, 64, (4, 4), (0, 32))
+    """
+    lanes_n = LANE_BITS - lanes_m
+    high_m, high_n = 2 + lanes_m, 2 + lanes_n
+    registers = (
+        *(*_positions(1, 0, 2), *_positions(1, high_n, blocks_n)),
+        *(*_positions(0, 0, 2), *_positions(0, high_m, blocks_m)),
+    )
+    warps = (*_positions(0, high_m + blocks_m, warps_m), *_positions(1, high_n + blocks_n, warps_n))
+    return Core(2, registers, (*_positions(1, 2, lanes_n), *_positions(0, 2, lanes_m)), warps, groups, group_axis)
 
 
 def mma_left(warps_m: int, warps_n: int, bits: int = 16) -> Core:

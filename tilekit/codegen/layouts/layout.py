@@ -105,6 +105,19 @@ class Layout:
         last, own = self.rank - 1, self.core.registers
         return next(1 << n for n in range(len(own) + 1) if own[n : n + 1] != ((last, n),) or self.shape[last] >> n & 1)
 
+    def neighbours(self, axis: int) -> int:
+        """Neighbours along an axis that a thread holds, in any registers, all padding or none.
+
+        Example:
+            >>> squares = Layout(Core(2, ((1, 0), (0, 0), (0, 1)), ((1, 1),)), (8, 4))
+            >>> squares.neighbours(0), squares.neighbours(1), squares.run
+            (4, 2, 2)
+        """
+        own, n = self.core.registers, 0
+        while (axis, n) in own and not self.shape[axis] >> n & 1:
+            n += 1
+        return 1 << n
+
     @property
     def ragged(self) -> bool:
         """Whether some threads hold padding."""
@@ -208,6 +221,21 @@ class Layout:
         names = {bit: (bit[0], bit[1] - low if bit[0] == axis else bit[1]) for bit in bits}
         shape = tuple(extent // count if each == axis else extent for each, extent in enumerate(self.shape))
         return Layout(self.core.renamed(names, self.rank, self.core.group_axis), shape)
+
+    def swapped(self, register: int, lane: int) -> Layout:
+        """The layout in which a bit of a register's number and one of a lane's have changed places.
+
+        Each thread gives one of those that differ in the lane's bit half of its registers, and gets as many.
+
+        Example:
+            >>> Layout(Core(2, ((1, 0),), ((0, 0), (1, 1))), (2, 4)).swapped(0, 1).core.registers
+            ((1, 1),)
+        """
+        registers, lanes = list(self.core.registers), list(self.core.lanes)
+        bit = lanes[lane]
+        assert bit is not None, "threads that differ in it hold copies"
+        registers[register], lanes[lane] = bit, registers[register]
+        return Layout(replace(self.core, registers=tuple(registers), lanes=tuple(lanes)), self.shape)
 
     def absorbed(self) -> Layout:
         """The same elements in the same threads, doublings of the core now bits of it: registers are numbered anew.

@@ -1,4 +1,4 @@
-"""Layouts hold each element once; what lanes read together from shared memory lies in different banks."""
+"""What lanes read together from shared memory lies in different banks."""
 
 from __future__ import annotations
 
@@ -7,56 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-LAYOUTS = {
-    "MmaLayout<64, 64, 2, 2>": (64, 64),
-    "MmaLayout<128, 104, 4, 2>": (128, 104),
-    "MmaLayout<1, 1, 1, 1>": (1, 1),
-    "MmaLayout<40, 56, 2, 4>": (40, 56),
-    "FmaLayout<128, 128, 2, 2, 16, 8, 4>": (128, 128),
-    "FmaLayout<40, 56, 2, 1, 8, 8, 4>": (40, 56),
-    "FmaLayout<30, 20, 1, 2, 4, 4, 8>": (30, 20),
-}
 PITCHES = [16, 32, 48, 64, 96, 128, 160, 192, 208, 256, 384, 512]
 ACCESSES = ("kMatrices", "kElements", "kRuns")
-
-
-def layout_source() -> str:
-    lines = ['#include "layouts.h"\nusing namespace tk;\n']
-    for number, layout in enumerate(LAYOUTS):
-        lines.append(f"""typedef {layout} L{number};
-TK_API void shape_{number}(i64* out) {{ out[0] = L{number}::threads; out[1] = L{number}::registers;
-    out[2] = L{number}::thread_rows; out[3] = L{number}::thread_cols; out[4] = L{number}::run; }}
-TK_API void layout_{number}(i64* row, i64* col, i64* held, i64* order) {{
-    for (int r = 0; r < L{number}::threads; ++r) for (int i = 0; i < L{number}::registers; ++i) {{
-        const int at = r * L{number}::registers + i;
-        row[at] = L{number}::row(r, i); col[at] = L{number}::col(r, i); held[at] = is_held<L{number}>(r, i);
-    }}
-    for (int x = 0; x < L{number}::thread_rows; ++x) for (int y = 0; y < L{number}::thread_cols; ++y)
-        order[x * L{number}::thread_cols + y] = L{number}::number(x, y);
-}}
-""")
-    return "".join(lines)
-
-
-@pytest.mark.parametrize(("number", "layout"), list(enumerate(LAYOUTS)))
-def test_every_element_has_one_register(number: int, layout: str, compilers: Any, build: Any, call: Any) -> None:
-    library = build(layout_source(), next(iter(compilers)), "-O1")
-    shape = np.zeros(5, "i8")
-    call(library[f"shape_{number}"], shape)
-    threads, registers, thread_rows, thread_cols, run = shape
-    assert thread_rows * thread_cols == registers
-    row, col, held = (np.zeros((threads, registers), "i8") for _ in range(3))
-    order = np.zeros((thread_rows, thread_cols), "i8")
-    call(library[f"layout_{number}"], row, col, held, order)
-    m, n = LAYOUTS[layout]
-    assert np.array_equal(held != 0, (row < m) & (col < n))
-    inside = sorted(zip(row[held != 0].tolist(), col[held != 0].tolist(), strict=True))
-    assert inside == [(i, j) for i in range(m) for j in range(n)]
-    # A thread's registers are a grid of rows and columns; runs of them are neighbours.
-    assert sorted(order.reshape(-1)) == list(range(registers))
-    assert (row[:, order] == row[:, order[:, :1]]).all() and (col[:, order] == col[:, order[:1, :]]).all()
-    runs = col[:, order].reshape(threads, thread_rows, -1, run)
-    assert (np.diff(runs, axis=-1) == 1).all() and (runs[..., 0] % run == 0).all()
 
 
 def place_source() -> str:
