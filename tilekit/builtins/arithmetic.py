@@ -61,7 +61,7 @@ def same_type(declared: Builtin, kinds: str = "iuf") -> None:
     declared.result(rule, (first,))
 
 
-@elementwise("+", unify=("a", "b"), units={"a": -0.0, "b": -0.0})
+@elementwise("+", unify=("a", "b"), quiets=True, units={"a": -0.0, "b": -0.0})
 def add(a: Number, b: Number) -> Number:
     """Add two numbers or tiles: integers wrap around, floats round to nearest.
 
@@ -79,7 +79,7 @@ def add(a: Number, b: Number) -> Number:
     """
 
 
-@elementwise("-", unify=("a", "b"), units={"b": 0.0})
+@elementwise("-", unify=("a", "b"), quiets=True, units={"b": 0.0})
 def sub(a: Number, b: Number) -> Number:
     """Subtract ``b`` from ``a``.
 
@@ -97,7 +97,7 @@ def sub(a: Number, b: Number) -> Number:
     """
 
 
-@elementwise("*", unify=("a", "b"), units={"a": 1.0, "b": 1.0})
+@elementwise("*", unify=("a", "b"), quiets=True, units={"a": 1.0, "b": 1.0})
 def mul(a: Number, b: Number) -> Number:
     """Multiply two numbers or tiles: integers wrap around, floats round to nearest.
 
@@ -115,7 +115,7 @@ def mul(a: Number, b: Number) -> Number:
     """
 
 
-@elementwise("/", unify=("a", "b"), units={"b": 1.0}, divisor="b")
+@elementwise("/", unify=("a", "b"), quiets=True, units={"b": 1.0}, divisor="b")
 def div(a: Number, b: Number) -> Number:
     """Divide: integers truncate toward zero (and give 0 for a divisor of 0), floats follow IEEE.
 

@@ -67,7 +67,10 @@ def _reference(a: Any, dtype: DType) -> Any:
 
 
 @cast.emit
-def _emit(cx: Any, a: str, dtype: DType) -> str:
+def _emit(cx: Any, a: str, dtype: DType, types: Any) -> str:
+    given = types["a"].dtype
+    if dtype is float32 and given.is_float and given.bits == 16 and cx.is_quieted(cx.op.results[0]):
+        return f"tk::widen({a})"  # a signalling NaN stays one for now
     return f"tk::cast<{cx.scalar(ScalarType(dtype))}>({a})"
 
 

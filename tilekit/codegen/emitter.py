@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from typing import Any
 
 from tilekit.codegen.loops import Loops
@@ -12,7 +13,7 @@ from tilekit.codegen.storage import Buffer, Storage
 from tilekit.codegen.target import Target
 from tilekit.codegen.text import const_literal, cpp_type, string
 from tilekit.errors import Location
-from tilekit.ir.core import Block, Const, Function, Op, Value, map_operand
+from tilekit.ir.core import Block, Const, Function, Op, Value, leaves, map_operand, walk
 from tilekit.ir.types import ArrayType, DType, ScalarType, TileType
 from tilekit.ir.views import ViewMap
 
@@ -45,6 +46,17 @@ class Emitter(Loops):
         """The depth of the lines in the innermost braces."""
         self._count = 0
         self._line: Location | None = None
+
+    @cached_property
+    def _kept_signalling(self) -> set[Value]:
+        """The values of which something would keep a signalling NaN: all that does not only compute with them."""
+        ops = [op for op in walk(self.fn.body) if not op.builtin.quiets]
+        yielded = (result for op in walk(self.fn.body) for block in op.blocks for result in leaves(block.results))
+        return {*(value for op in ops for value in op.inputs()), *yielded}
+
+    def is_quieted(self, value: Value) -> bool:
+        """Whether all that reads a number makes a quiet NaN of a signalling one."""
+        return value not in self._kept_signalling
 
     # Text.
 
