@@ -40,8 +40,9 @@ TK_FN void multiply_fma(int rank, f32* sums, const A& a, const B& b)
     typedef Lines<L, 0> Rows;
     typedef Lines<L, 1> Columns;
     static_assert(Depth % 4 == 0, "the depth must be whole runs");
-    const Spot<A, Rows::template movable<A>()> at_a{a, L::template first<0>(rank), 0};
-    const Spot<B, Columns::template movable<B>()> at_b{b, L::template first<1>(rank), 0};
+    // L::first() of a thread, written so that the compiler does not keep one number for this and for the end of the kernel.
+    const Spot<A, Rows::template movable<A>()> at_a{a, Rows::of_warp(rank) + rank % 32 / Columns::lanes * 4, 0};
+    const Spot<B, Columns::template movable<B>()> at_b{b, Columns::of_warp(rank) + rank % Columns::lanes * 4, 0};
     // There and back along b's values, so that two neighbours in time share one: which registers the compiler then gives
     // them decides how often a multiply-add waits for its operands. Two factors along k take more registers.
     TK_UNROLL_BY((A::k_major && B::k_major ? 1 : 2))

@@ -28,10 +28,10 @@ template <int... Dims> struct Shape {
 struct Range { int lo, hi; };
 TK_FN Range inside(i64 offset, i64 extent, int dim)
 {
-    if (offset <= -(i64)dim || offset >= extent) return {0, 0};
-    const int lo = offset < 0 ? (int)-offset : 0;
     const i64 left = extent - offset;
-    return {lo, left < (i64)dim ? (int)left : dim};
+    const bool some = (offset > -(i64)dim) & (left > 0);  // no branches: loads after them would wait for each other
+    const int lo = offset < 0 ? (int)-offset : 0, hi = left < (i64)dim ? (int)left : dim;
+    return {some ? lo : 0, some ? hi : 0};
 }
 
 TK_FN bool is_whole(Range range, int dim) { return range.hi - range.lo == dim; }
