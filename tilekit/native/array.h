@@ -5,16 +5,6 @@
 
 namespace tk {
 
-// Where an array begins. NVRTC 13.0 never ends on some kernels with two pointers into global memory that it sees to come
-// from the arguments, so it does not see that.
-template <class T, int ND> TK_FN u64 address_of(const Array<T, ND>& a)
-{
-    u64 address = (u64)a.data;
-#if defined(TK_CUDA) && __CUDACC_VER_MAJOR__ == 13 && __CUDACC_VER_MINOR__ == 0
-    asm("" : "+l"(address));
-#endif
-    return address;
-}
 // Where the element with these indices is, one an axis; with fewer, the first element of what they name.
 template <class T, int ND, class... Index> TK_FN u64 address_of(const Array<T, ND>& a, i64 first, Index... more)
 {

@@ -164,6 +164,16 @@ template <class T, int ND> struct Array {
     i64 shape[ND];
     i64 stride[ND];
 };
+// Where an array begins. NVRTC 13.0 never ends on some kernels with two pointers into global memory that it sees to come
+// from the arguments, so it does not see that.
+template <class T, int ND> TK_FN u64 address_of(const Array<T, ND>& a)
+{
+    u64 address = (u64)a.data;
+#if defined(TK_CUDA) && __CUDACC_VER_MAJOR__ == 13 && __CUDACC_VER_MINOR__ == 0
+    asm("" : "+l"(address));
+#endif
+    return address;
+}
 
 // What went wrong first in a launch; `kind` stays 0 while nothing did. Written once, by record().
 struct Error {

@@ -15,7 +15,7 @@ TK_COLD Operand<const T, kRunTime, 1> load_operand(T* storage, const Array<T, 2>
                                                    const i64 (&step)[2], int rows, int columns)
 {
     const Range down = inside(offset[0], a.shape[0], rows), across = inside(offset[1], a.shape[1], columns);
-    const u64 base = (u64)a.data + (u64)offset[0] * (u64)a.stride[0] + (u64)offset[1] * (u64)a.stride[1];
+    const u64 base = address_of(a) + (u64)offset[0] * (u64)a.stride[0] + (u64)offset[1] * (u64)a.stride[1];
     const i64 size = sizeof(T), next[] = {offset[0] + step[0], offset[1] + step[1]};
     if (is_whole(down, rows) && is_whole(across, columns) && a.stride[1] == size && a.stride[0] % size == 0) {
         const bool more = is_whole(inside(next[0], a.shape[0], rows), rows) &&

@@ -16,7 +16,7 @@ struct Plane {
 template <int M, int N, int RowAxis, int ColAxis, class T, int ND>
 TK_FN Plane plane(const Array<T, ND>& a, const i64 (&offset)[ND])
 {
-    Plane p{(u64)a.data, a.stride[RowAxis], a.stride[ColAxis], {}, {}};
+    Plane p{address_of(a), a.stride[RowAxis], a.stride[ColAxis], {}, {}};
     bool ok = true;
     TK_UNROLL
     for (int x = 0; x < ND; ++x) {

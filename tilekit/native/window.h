@@ -49,7 +49,7 @@ TK_FN Window<T, sizeof...(Dims)> window(const Array<T, sizeof...(Dims)>& a, cons
 {
     typedef Shape<Dims...> S;
     Window<T, S::rank> w;
-    w.base = (u64)a.data;
+    w.base = address_of(a);
     w.whole = true;
     TK_UNROLL
     for (int x = 0; x < S::rank; ++x) {
