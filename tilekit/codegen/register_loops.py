@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -24,11 +24,23 @@ class Chunk:
 
 
 @contextmanager
-def each_chunk(cx: CudaEmitter, registers: int, size: int) -> Iterator[None]:
-    """A loop over chunks of registers, in which loops over registers are loops over the chunk's."""
+def each_chunk(cx: CudaEmitter, registers: int, size: int, load: Callable[[], None]) -> Iterator[None]:
+    """A loop over chunks of registers, in which loops over registers are loops over the chunk's.
+
+    Args:
+        cx: What writes the code.
+        registers: Of a thread.
+        size: Of a chunk.
+        load: Writes the loads of a chunk, which are begun before the chunk before it is computed.
+    """
     first = cx.fresh("i")
+    cx.chunk = Chunk("0", size)
+    load()
     cx.line("TK_UNROLL")
     with cx.braces(f"for (int {first} = 0; {first} < {registers}; {first} += {size})"):
+        cx.chunk = Chunk(f"{first} + {size}", size)
+        with cx.braces(f"if ({first} + {size} < {registers})"):
+            load()
         cx.chunk = Chunk(first, size)
         yield
         cx.chunk = None

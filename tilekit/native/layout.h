@@ -129,9 +129,16 @@ template <class Shape_, class Registers_, class Lanes_, class Warps_, class Grou
     // Whether along an axis no thread holds padding in register i, what lies beyond the shape.
     template <int Axis> static TK_METHOD constexpr bool surely(int i)
     {
-        return shape_holds(Axis) || most_first(Axis) + further<Axis>(i) < Shape::at(Axis);
+        return Shape::at(Axis) % span(Axis) == 0 || most_first(Axis) + further<Axis>(i) < Shape::at(Axis);
     }
-    static TK_METHOD constexpr bool shape_holds(int axis) { return Shape::at(axis) % span(axis) == 0; }
+    // Whether some threads hold padding.
+    static TK_METHOD constexpr bool has_padding()
+    {
+        bool found = false;
+        for (int axis = 0; axis < rank; ++axis) found = found || Shape::at(axis) % span(axis) != 0;
+        return found;
+    }
+    static constexpr bool ragged = has_padding();
     // Whether a thread holds an element of the tile in register i, from an axis on.
     template <int Axis = 0> static TK_METHOD bool is_held(int thread, int i)
     {

@@ -39,12 +39,13 @@ template <class L, int Axis, int V, class T, int... Dims> struct HeldWindow {
         }
     }
     TK_METHOD u64 step(int x) const { return V > 1 && x == Axis ? (u64)sizeof(T) : (u64)window.stride[x]; }
-    // The address of the run that begins in register i, and false where it is outside the tile or array.
-    TK_METHOD bool find(int i, u64& address) const
+    // The address of the run that begins in register i, and false where it is outside the tile or array. Whole says that
+    // nothing is.
+    template <bool Whole = false> TK_METHOD bool find(int i, u64& address) const
     {
         address = begin;
         if constexpr (by_axes) {
-            const bool ok = find_axis<0>(i, address);
+            const bool ok = find_axis<Whole, 0>(i, address);
             address += (u64)(u32)L::template further<Axis>(i) * step(Axis);
             return ok;
         } else {
@@ -54,48 +55,64 @@ template <class L, int Axis, int V, class T, int... Dims> struct HeldWindow {
             for (int x = last; x >= 0; --x) {
                 const int at = x ? (int)((u32)rest % (u32)S::dim(x)) : rest;
                 address += (u64)(u32)at * step(x);
-                ok = ok && (u32)(at - window.range[x].lo) < (u32)(window.range[x].hi - window.range[x].lo);
+                ok = ok && (Whole || is_in(x, at));
                 rest = (int)((u32)rest / (u32)S::dim(x));
             }
-            return (window.whole && L::is_held(thread, i)) || ok;
+            return Whole || ok;
         }
     }
-    template <int X> TK_METHOD bool find_axis(int i, u64& address) const
+    template <bool Whole, int X> TK_METHOD bool find_axis(int i, u64& address) const
     {
         if constexpr (X == S::rank) {
             return true;
         } else {
             const int at = first[X] + L::template further<X>(i);
             if (X != Axis) address += (u64)(u32)at * step(X);
-            const bool ok = (u32)(at - window.range[X].lo) < (u32)(window.range[X].hi - window.range[X].lo);
-            return find_axis<X + 1>(i, address) & ok;  // no branches
+            const bool ok = Whole || is_in(X, at);
+            return find_axis<Whole, X + 1>(i, address) & ok;  // no branches
         }
+    }
+    TK_METHOD bool is_in(int x, int at) const
+    {
+        return (u32)(at - window.range[x].lo) < (u32)(window.range[x].hi - window.range[x].lo);
     }
     // Whether every run is one aligned pack, and none lies half inside.
     TK_METHOD bool fits() const { return V == 1 || Runs<V, false, Dims...>::fit_window(window); }
+    // Whether every register holds an element of the array: one question for all of them.
+    TK_METHOD bool is_whole() const { return !L::ragged && window.whole; }
 
-    TK_METHOD Pack<V * (int)sizeof(T)> get(int i) const
+    template <bool Whole> TK_METHOD P get(int i) const
     {
         u64 from;
         P pack{};
-        if (find(i, from)) pack = *global_pointer<const P>(from);
+        if (find<Whole>(i, from)) pack = *global_pointer<const P>(from);
         return pack;
     }
     // The registers of `Count` from number `from` on, which hold whole runs.
-    template <int Count> TK_METHOD void load(T* r, int from) const
+    template <bool Whole, int Count> TK_METHOD void load_part(T* r, int from) const
     {
         TK_UNROLL
         for (int j = 0; j < Count; ++j) {
             const int i = from + j;
             if (!Run::begins(i)) continue;
             T x[V];
-            unpack(x, get(i));
+            unpack(x, get<Whole>(i));
             TK_UNROLL
             for (int v = 0; v < V; ++v) r[Run::member(i, v)] = x[v];
         }
     }
+    template <int Count> TK_METHOD void load(T* r, int from) const
+    {
+        if (is_whole()) load_part<true, Count>(r, from);
+        else load_part<false, Count>(r, from);
+    }
     // Calls f with the address and the elements of each run that lies inside.
     template <class F> TK_METHOD void each_run(const T* r, F f) const
+    {
+        if (is_whole()) each_run_of<true>(r, f);
+        else each_run_of<false>(r, f);
+    }
+    template <bool Whole, class F> TK_METHOD void each_run_of(const T* r, F f) const
     {
         TK_UNROLL
         for (int i = 0; i < L::registers; ++i) {
@@ -104,7 +121,7 @@ template <class L, int Axis, int V, class T, int... Dims> struct HeldWindow {
             T x[V];
             TK_UNROLL
             for (int v = 0; v < V; ++v) x[v] = r[Run::member(i, v)];
-            if (find(i, to)) f(to, x);
+            if (find<Whole>(i, to)) f(to, x);
         }
     }
 };
@@ -126,7 +143,7 @@ TK_FN void load_registers(int rank, T (&r)[L::registers], const Array<T, sizeof.
     const Window<T, sizeof...(Dims)> w = window<T, Dims...>(a, offset);
     const HeldWindow<L, Axis, V, T, Dims...> held(rank, w);
     if (Known || held.fits()) held.template load<Count>(r, from);
-    else HeldWindow<L, Axis, 1, T, Dims...>(rank, w).template load<Count>(r, from);
+    else HeldWindow<L, Axis, 1, T, Dims...>(rank, w).template load_part<false, Count>(r, from);
 }
 // The array's elements under a tile = r; elements outside are dropped, as in store().
 template <class L, int Axis, int V, bool Known, int... Dims, class T>
@@ -137,7 +154,7 @@ TK_FN void store_registers(int rank, const T (&r)[L::registers], const Array<T, 
     const Window<T, sizeof...(Dims)> w = window<T, Dims...>(a, offset);
     const HeldWindow<L, Axis, V, T, Dims...> held(rank, w);
     if (Known || held.fits()) held.each_run(r, PutRun{});
-    else HeldWindow<L, Axis, 1, T, Dims...>(rank, w).each_run(r, PutRun{});
+    else HeldWindow<L, Axis, 1, T, Dims...>(rank, w).template each_run_of<false>(r, PutRun{});
 }
 
 #ifdef TK_CUDA
