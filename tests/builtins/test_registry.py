@@ -27,6 +27,7 @@ WITHOUT_CASES: dict[str, Callable[[Builtin], bool]] = {
         b.region is not None and b.region.runs == "elements" and not b.region.args
     ),
     "a pass puts in its place what it does": lambda b: b.region is not None and b.region.runs == "once",
+    "a pass makes it after gradients are taken, of kernels that have cases": lambda b: b.late,
     "its elements are undefined": lambda b: (
         not {"shape", "ndim"}.isdisjoint(b.signature.parameters) and not b.operand_names
     ),

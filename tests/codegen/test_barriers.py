@@ -1,7 +1,9 @@
 """Where threads wait, and the proof that they wait enough."""
 
+import numpy as np
 import pytest
 
+import tilekit as tk
 from tilekit.codegen.barriers import ARRAYS, Access, Pending, Steps, verify_barriers
 from tilekit.codegen.storage import Buffer
 from tilekit.ir.types import TileType, float32
@@ -55,3 +57,17 @@ def test_a_branch_may_not_run():
     verify_barriers(Steps([Steps([WRITE, None, READ], "branch")]))
     with pytest.raises(AssertionError):
         verify_barriers(Steps([Steps([WRITE], "branch"), READ]))
+
+
+@tk.kernel
+def read_by_lanes(a: tk.array1d[float], b: tk.array1d[float]):
+    _, lane = tk.tid()
+    t = tk.tile_load(a, shape=32)
+    b[lane] = t[31 - lane] + t[0]
+    tk.tile_store(b, t * t[1], offset=33)
+
+
+def test_what_lanes_only_read_is_not_taken_as_written():
+    """By the proof, which looks at what code is given: views that lanes make show memory, and write none."""
+    given = [np.zeros(32, np.float32), np.zeros(65, np.float32)]
+    assert tk.compile(read_by_lanes, args=given, dim=1, block_dim=32).barriers == 2

@@ -37,11 +37,13 @@ class Loops:
     def _compiled(self) -> list[CudaLibrary]:
         sources = []
         for first in range(0, len(self.cases), TOGETHER):
-            parts = []
+            parts, includes = [], dict[str, None]()
             for number, case in enumerate(self.cases[first : first + TOGETHER], first):
-                body = loop_kernel(case).replace('#include "mma_loop.h"\n', "").replace(" run(", f" run_{number}(")
+                lines = loop_kernel(case).replace(" run(", f" run_{number}(").splitlines()
+                includes |= dict.fromkeys(line for line in lines if line.startswith("#include"))
+                body = "\n".join(line for line in lines if line not in includes)
                 parts.append(f"namespace kernel_{number} {{\n{body}\n}}\n")
-            sources.append("\n".join([*pretended(self.cases[0].arch), '#include "mma_loop.h"', *parts]))
+            sources.append("\n".join([*pretended(self.cases[0].arch), *includes, *parts]))
         return list(in_parallel([partial(CudaLibrary, source) for source in sources]))
 
     def run(self, case: Case, a: Any, b: Any, c: Any, k: int, alpha: float = 1.0) -> None:

@@ -9,7 +9,7 @@ from tilekit.ir.operands import Tiles
 from tilekit.ir.types import TileType
 
 
-@builtin(late=True, by_element=True)
+@builtin(late=True, by_element=True, moves=("sources",))
 def move_tiles(sources: Tiles) -> Any:
     """The same tiles in other places: each is copied after the other, or all element by element.
 

@@ -102,7 +102,8 @@ class CudaEmitter(Divisions):
     def _accessed(self, op: Op) -> Access:
         """What the code of an op touches, by the tiles that it was given, and the arrays of all ops in it."""
         inner = list(walk(Block((), (op,))))
-        made = [value for each in inner for value in (*each.results, *emitted_params(each))]
+        makers = [each for each in inner if not each.builtin.view]
+        made = [value for each in makers for value in (*each.results, *emitted_params(each))]
         written = {self.tiles[value].buffer for value in made if value in self.tiles}
         memory = {tile.buffer for tile in self._touched if tile.layout is None}
         reads: set[Place] = {buffer for buffer in memory if buffer not in written}

@@ -48,15 +48,20 @@ def placed_tiles(fn: Function, storage: Storage) -> list[Placed]:
         buffer = storage.buffers.get(value)
         if buffer is not None:
             lines = locations.setdefault(buffer, {})
-            if op.location is not None and not (op.builtin.carries and lines):
+            if op.location is not None and not (_only_passes_on(op) and lines):
                 lines.setdefault((op.location.file, op.location.line), op.location)
     found = [Placed(buffer, tuple(lines.values())) for buffer, lines in locations.items()]
     return sorted(found, key=lambda place: -place.size)
 
 
+def _only_passes_on(op: Op) -> bool:
+    """Whether it is a region, whose results its ops have made, or a pass copies tiles by it."""
+    return op.builtin.carries or (op.builtin.late and bool(op.builtin.moves))
+
+
 def _made(fn: Function) -> Iterator[tuple[Op, Value]]:
-    """Tile values with the ops that make them. Regions come last: what they yield, ops inside them have made."""
-    for op in sorted(emitted(fn.body), key=lambda op: op.builtin.carries):
+    """Tile values with the ops that make them. Those come last that pass on what other ops have made."""
+    for op in sorted(emitted(fn.body), key=_only_passes_on):
         for value in (*op.results, *emitted_params(op)):
             if isinstance(value.type, TileType):
                 yield op, value

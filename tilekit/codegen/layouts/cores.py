@@ -141,7 +141,7 @@ def fma_sums(
 
     Example:
         >>> core = fma_sums(0, 0, lanes_m=2, blocks_n=1)
-        >>> len(core.registers), core.span(0), core.span(1), core.first(9), core.own(16)
+        >>> len(core.registers), core.span(0), core.span(1), core.first(9), core.own(4)
         (5, 16, 64, (4, 4), (0, 32))
     """
     lanes_n = LANE_BITS - lanes_m
