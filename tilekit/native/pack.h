@@ -76,6 +76,24 @@ template <int Bytes> TK_FN void put(Pack<Bytes>* to, const Pack<Bytes>& pack)
 #endif
     *to = pack;
 }
+// A pack of an array, for the same reason.
+template <int Bytes> TK_FN Pack<Bytes> take(const Pack<Bytes>* from)
+{
+#ifdef TK_CUDA
+    Pack<Bytes> pack;
+    if constexpr (Bytes == 16) {
+        u64 low, high;
+        asm volatile("ld.global.v2.b64 {%0, %1}, [%2];" : "=l"(low), "=l"(high) : "l"(from) : "memory");
+        pack.word[0] = low, pack.word[1] = high;
+        return pack;
+    }
+    if constexpr (Bytes == 8) {
+        asm volatile("ld.global.b64 %0, [%1];" : "=l"(pack.word) : "l"(from) : "memory");
+        return pack;
+    }
+#endif
+    return *from;
+}
 
 }  // namespace tk
 #endif

@@ -85,7 +85,9 @@ template <class L, int Axis, int V, class T, int... Dims> struct HeldWindow {
     {
         u64 from;
         P pack{};
-        if (find<Whole>(i, from)) pack = *global_pointer<const P>(from);
+        const bool ok = find<Whole>(i, from);
+        if constexpr (Whole && !L::ragged) return take(global_pointer<const P>(from));
+        if (ok) pack = *global_pointer<const P>(from);
         return pack;
     }
     // The registers of `Count` from number `from` on, which hold whole runs.
