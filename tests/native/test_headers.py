@@ -54,9 +54,9 @@ def test_text(name: str) -> None:
     assert not re.search(r"#\s*include\s*<", text), "includes a system header"
     code = re.sub(r"//.*", "", text)
     assert not re.search(r"\blong\b(?! long)(?<!long long)", code.replace("long long", "")), "long differs by platform"
-    # CUDA's tensor cores, asynchronous copies, named barriers, conversions, multiply-adds, wide loads, stores and additions;
-    # an empty one in loops, for g++; ARM's control of floating point; approximations; an
-    # address whose origin NVRTC 13.0 must not see.
+    # CUDA's tensor cores, asynchronous copies, named barriers, conversions, multiply-adds, wide loads, stores and
+    # additions; an empty one in loops, for g++; ARM's control of floating point; approximations; an address whose
+    # origin NVRTC 13.0 must not see.
     allowed = {
         "approx.h": 3,
         "base.h": 3,

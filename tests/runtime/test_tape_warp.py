@@ -131,3 +131,19 @@ def test_warp_that_comes_later() -> None:
     program = "import tilekit as tk\nwith tk.Tape() as tape:\n    import warp as wp\n    wp.init()\n"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode != 0 and "Warp was imported inside the with block of a tape, which so has not" in done.stderr
+
+
+def test_a_launch_of_warps_that_is_recorded_afterwards() -> None:
+    """The tape learns what it has written, as from one that Warp records."""
+    x, y, z = of_warp(X), of_warp(ZEROS), of_warp(ZEROS)
+    ones, kernel = of_warp(ONES), warps_kernel()
+    tape = tk.Tape()
+    with tape:
+        go(squares, x, y)
+    wp.launch(kernel, dim=4, inputs=[ones], outputs=[y], device="cpu")
+    tape.record_launch(kernel, 4, 0, [ones], [y], "cpu")
+    with tape:
+        go(squares, y, z)
+    tape.backward(grads={z: of_warp(ONES)})
+    assert numbers(ones.grad) == [8.0] * 4
+    assert not x.grad.numpy().any()

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
 from tilekit.config import config
-from tilekit.errors import KernelValueError
+from tilekit.errors import KernelNotImplementedError, KernelValueError
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.notices import calling_place
 from tilekit.ir.types import find_dtype
 from tilekit.runtime.arguments import bind, is_current, parameters_of, types_of, with_defaults
-from tilekit.runtime.array_view import ArrayView, overlaps
+from tilekit.runtime.array_view import ArrayView, overlaps, self_overlapping
 from tilekit.runtime.arrays import library_of, view_of
 from tilekit.runtime.gradient_store import wants_gradient
 from tilekit.runtime.gradients import watch
@@ -143,6 +143,13 @@ class LaunchRecord:
             for name, view in floats.items()
             if name not in coming and store.is_active(view)
         }
+        for name in read:
+            if self_overlapping(floats[name]):
+                raise KernelNotImplementedError(
+                    f"argument {name!r} of kernel {self.kernel.key!r} is a view that has one element several times, as "
+                    "np.broadcast_to makes them, and has no gradient; pass a copy, such as np.ascontiguousarray(x)",
+                    self.place,
+                )
         for name in read.keys() & self.torn.keys():
             self._refuse_torn(name, store)
         # Again: an array may be among both, by two names.

@@ -144,7 +144,13 @@ class Tape:
             raise KernelTypeError(f"record_launch takes a kernel of tilekit's or Warp's, got {describe(kernel)}")
         else:
             given = kernel, dim, max_blocks, inputs, outputs, device, block_dim, dict(metadata or {})
-            self.launches.append(WarpRecord(*given))
+            self.record_warp(WarpRecord(*given))
+
+    def record_warp(self, record: WarpRecord) -> None:
+        """Record a launch of a kernel of Warp's that has just run."""
+        record.tell()
+        self.last_writes.see([record.views[name] for name in record.written])
+        self.launches.append(record)
 
     def record_scope_begin(self, scope_name: str, metadata: Mapping[str, Any] | None = None) -> None:
         """Begin a scope, which :meth:`visualize` draws around what is recorded until its end."""

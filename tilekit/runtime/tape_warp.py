@@ -35,10 +35,7 @@ def recorder(tape: Tape) -> Any:
             super().__exit__(*raised)
 
         def record_launch(self, *given: Any, **named: Any) -> None:
-            record = WarpRecord(*given, **named)
-            record.tell()
-            tape.last_writes.see([record.views[name] for name in record.written])
-            tape.launches.append(record)
+            tape.record_warp(WarpRecord(*given, **named))
 
         def record_func(self, backward: Any, arrays: Sequence[Any]) -> None:
             copied = _target_of_copy(backward)
