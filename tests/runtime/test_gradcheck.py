@@ -252,3 +252,19 @@ def test_refusals() -> None:
         with pytest.raises(error) as caught:
             call()
         assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"eps": 0.0}, "eps must be a positive number, got 0.0"),
+        ({"eps": float("nan")}, "eps must be a positive number, got nan"),
+        ({"atol": -1.0}, "atol must be zero or a positive number, got -1.0"),
+        ({"rtol": float("inf")}, "rtol must be zero or a positive number, got inf"),
+    ],
+)
+def test_numbers_that_no_comparison_could_use(given: dict[str, float], message: str) -> None:
+    inputs, outputs = arrays()
+    with pytest.raises(KernelValueError) as caught:
+        tk.gradcheck(layer(), dim=1, inputs=inputs, outputs=outputs, **given)
+    assert caught.value.message == message

@@ -201,7 +201,7 @@ def test_a_drawing(tmp_path: Any) -> None:
         text
         == r"""digraph tape {
   rankdir=LR;
-  subgraph cluster0_1 {
+  subgraph cluster0 {
     label="the \"layer\"";
     launch0 [shape=box, label="squares"];
   }
@@ -243,7 +243,12 @@ def recorded() -> tuple[tk.Tape, Any, Any]:
          "an array of float32 of shape (4,) on 'cpu' must be like it, got float32 of shape (3,) on 'cpu'"),
         (lambda tape, x, y: tape.backward(), "backward() needs a gradient to start from: loss=, an array of one "
          "float, or grads={array: gradient}"),
-        (lambda tape, x, y: tape.backward(grads=1.0), "a dict or a list of pairs is needed, got 1.0 (a float)"),
+        (lambda tape, x, y: tape.backward(grads=1.0), "backward(grads=...) takes a dict, or a list of pairs of an "
+         "array and its gradient, got 1.0 (a float)"),
+        (lambda tape, x, y: tape.visualize(array_labels=[x]), "visualize(array_labels=...) takes a dict, or a list of "
+         "pairs of an array and its name, got a list"),
+        (lambda tape, x, y: tape.visualize(graph_direction="up"), "visualize: graph_direction must be 'LR' or 'TB', "
+         "got 'up'"),
         (lambda tape, x, y: tape.gradients[x], "the tape has no gradient of this array: backward has not come to a "
          "launch that reads it, or it does not require grad"),
     ],

@@ -29,6 +29,18 @@ class Bounds:
     """How many elements of an input are perturbed at most; all where not positive."""
     outputs: int
 
+    def __post_init__(self) -> None:
+        """Refuse numbers that no comparison could use.
+
+        Raises:
+            KernelValueError: the step is not positive, or a tolerance is negative.
+        """
+        if self.eps is not None and not 0 < self.eps < np.inf:
+            raise KernelValueError(f"eps must be a positive number, got {self.eps!r}")
+        for name, given in (("atol", self.atol), ("rtol", self.rtol)):
+            if given is not None and not 0 <= given < np.inf:
+                raise KernelValueError(f"{name} must be zero or a positive number, got {given!r}")
+
 
 @dataclass(frozen=True)
 class Row:
@@ -110,7 +122,8 @@ def gradcheck(
         Whether every gradient is right.
 
     Raises:
-        KernelValueError: a gradient is off and ``raise_exception`` is True; the message has the comparisons.
+        KernelValueError: a gradient is off and ``raise_exception`` is True; the message has the comparisons. Or
+            ``eps``, ``atol`` or ``rtol`` is no number that can be used.
         KernelNotImplementedError: the kernel cannot be differentiated; the message names op and line.
 
     Example:
@@ -207,7 +220,8 @@ class _Comparison:
         sample, u = self.trial.samples[self.input], self.trial.roundoff
         here = sample.values.astype(np.float64)
         size = float(np.sqrt(np.mean(here**2))) if here.size else 0.0
-        step = self.bounds.eps or float(np.cbrt(u)) * (size if size > 0 and np.isfinite(size) else 1.0)
+        chosen = float(np.cbrt(u)) * (size if size > 0 and np.isfinite(size) else 1.0)
+        step = chosen if self.bounds.eps is None else self.bounds.eps
         ahead, behind = sample.rounded(here + step * direction), sample.rounded(here - step * direction)
         values = [self._loss(at) for at in (ahead, here, behind)]
         parts = self.gradient * (ahead - behind) / (2 * step)

@@ -192,7 +192,7 @@ class Tape:
                 "an earlier backward of this tape has failed and left gradients that are not whole; call tape.zero() "
                 "before the next"
             )
-        pairs = _pairs(grads)
+        pairs = _pairs(grads, "backward(grads=...)", "gradient")
         seeds: list[tuple[ArrayView, ArrayView | float]] = []
         if loss is not None:
             seeds.append((self._loss(loss), 1.0))
@@ -284,10 +284,16 @@ class Tape:
 
         Returns:
             The text, for the program ``dot``.
+
+        Raises:
+            KernelTypeError, KernelValueError: ``array_labels`` are no pairs, or ``graph_direction`` is another word.
         """
         from tilekit.runtime.tape_graph import drawing
 
-        text = drawing(self.launches, self.scopes, _pairs(array_labels), graph_direction)
+        if graph_direction not in ("LR", "TB"):
+            raise KernelValueError(f"visualize: graph_direction must be 'LR' or 'TB', got {graph_direction!r}")
+        labels = _pairs(array_labels, "visualize(array_labels=...)", "name")
+        text = drawing(self.launches, self.scopes, labels, graph_direction)
         if filename is not None:
             with open(filename, "w", encoding="utf-8") as file:
                 file.write(text)
@@ -336,8 +342,8 @@ def _may_have_begun(record: Record) -> bool:
     return any(view.device != "cpu" or not is_zero(view) for view in map(view_of, found))
 
 
-def _pairs(given: Any) -> list[tuple[Any, Any]]:
-    """A dict, or what gives pairs, as a list of pairs."""
+def _pairs(given: Any, name: str, what: str) -> list[tuple[Any, Any]]:
+    """A dict, or what gives pairs, as a list of pairs of an array and a ``what``."""
     if given is None:
         return []
     if isinstance(given, Mapping):
@@ -345,7 +351,8 @@ def _pairs(given: Any) -> list[tuple[Any, Any]]:
     try:
         return [(array, other) for array, other in given]
     except (TypeError, ValueError):
-        raise KernelTypeError(f"a dict or a list of pairs is needed, got {describe(given)}") from None
+        wanted = f"a dict, or a list of pairs of an array and its {what}"
+        raise KernelTypeError(f"{name} takes {wanted}, got {describe(given)}") from None
 
 
 def _seed(array: Any, gradient: Any) -> tuple[ArrayView, ArrayView]:

@@ -30,14 +30,15 @@ def _lines(
     names = {_place(view_of(array)): text for array, text in labels}
     arrays: dict[Any, str] = {}
     edges: list[str] = []
-    depth = 1
+    depth, clusters = 1, 0
     for number in range(len(records) + 1):
         for at, name, _ in scopes:
             if at == number and name is None:
                 depth -= 1
                 yield f"{'  ' * depth}}}"
             elif at == number:
-                yield f"{'  ' * depth}subgraph cluster{len(edges)}_{depth} {{"
+                yield f"{'  ' * depth}subgraph cluster{clusters} {{"
+                clusters += 1
                 depth += 1
                 yield f"{'  ' * depth}label={_quoted(name or '')};"
         if number < len(records):
