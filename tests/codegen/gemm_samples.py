@@ -16,7 +16,7 @@ import numpy as np
 import tilekit as tk
 from tests.cuda_library import CudaLibrary, arch_of_first_gpu
 from tests.emulator import EmulatedKernels
-from tilekit.codegen.gemm_plan import BACKENDS
+from tilekit.codegen.gemm.plan import BACKENDS
 from tilekit.codegen.target import ArrayClass, Target
 from tilekit.frontend.kernel import Kernel
 from tilekit.ir.context import LaunchForm

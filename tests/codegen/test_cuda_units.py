@@ -14,7 +14,7 @@ from tests.codegen.loops import Tile, product
 from tests.native.mma_source import counted, instructions, needs_nvdisasm
 from tests.nvrtc import needs_nvrtc
 from tests.runtime.mathdx import stand_in
-from tilekit.codegen.gemm_units import Unit
+from tilekit.codegen.gemm.units import Unit
 from tilekit.errors import CompileError, FallbackWarning, MissingPackageError, PrecisionWarning, TilekitError
 from tilekit.runtime.compiled import Compiled
 from tilekit.runtime.mathdx import providers, units

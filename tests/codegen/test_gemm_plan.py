@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from tilekit.codegen.gemm_kinds import accumulator
-from tilekit.codegen.gemm_plan import Plan, plan, scalar_warning, unordered
-from tilekit.codegen.gemm_product import Factor, Product, Situation, Source
-from tilekit.codegen.gemm_tiles import REGISTERS, shared_of_block
+from tilekit.codegen.gemm.kinds import accumulator
+from tilekit.codegen.gemm.plan import Plan, plan, scalar_warning, unordered
+from tilekit.codegen.gemm.product import Factor, Product, Situation, Source
+from tilekit.codegen.gemm.tiles import REGISTERS, shared_of_block
 from tilekit.codegen.orders import Order, is_packed, order_of, why_unordered
 from tilekit.codegen.target import ArrayClass
 from tilekit.errors import CompileError

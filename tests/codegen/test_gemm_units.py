@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tilekit.codegen.gemm_plan import BACKENDS, Plan, plan, scalar_warning
-from tilekit.codegen.gemm_product import Factor, Product, Situation, Source
-from tilekit.codegen.gemm_tiles import REGISTERS, shared_of_block
+from tilekit.codegen.gemm.plan import BACKENDS, Plan, plan, scalar_warning
+from tilekit.codegen.gemm.product import Factor, Product, Situation, Source
+from tilekit.codegen.gemm.tiles import REGISTERS, shared_of_block
 from tilekit.codegen.orders import order_of
 from tilekit.codegen.target import ArrayClass
 from tilekit.errors import CompileError

@@ -10,9 +10,9 @@ import pytest
 import tilekit as tk
 from tests.codegen.loops import Tile, product
 from tests.nvrtc import needs_nvrtc
-from tilekit.codegen import gemm_tiles
-from tilekit.codegen.gemm_kinds import FMA32, TENSOR16, TENSOR64, TF32, TF32X3, Kind
-from tilekit.codegen.gemm_tiles import Warps, warps_of
+from tilekit.codegen.gemm import tiles as gemm_tiles
+from tilekit.codegen.gemm.kinds import FMA32, TENSOR16, TENSOR64, TF32, TF32X3, Kind
+from tilekit.codegen.gemm.tiles import Warps, warps_of
 from tilekit.runtime.program import compile_kernel
 
 KINDS = (TENSOR16, TF32, TF32X3, TENSOR64, FMA32)

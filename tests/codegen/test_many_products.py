@@ -14,7 +14,7 @@ import tilekit as tk
 from tests.emulator import EmulatedKernels
 from tests.nvrtc import needs_nvrtc
 from tests.on_gpu import GPUS, arguments, there
-from tilekit.codegen import gemm
+from tilekit.codegen.gemm import products as gemm
 from tilekit.runtime.cuda import build, nvrtc
 from tilekit.runtime.program import compile_kernel
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tilekit as tk
-from tilekit.codegen.gemm_plan import Factor, Plan, Product, Situation, plan
+from tilekit.codegen.gemm.plan import Factor, Plan, Product, Situation, plan
 from tilekit.errors import PerformanceWarning
 from tilekit.ir.types import DTYPES, float32
 from tilekit.ir.views import ViewMap

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.native.cuda_driver import compile_cubin
-from tilekit.codegen.gemm_kinds import accumulator
-from tilekit.codegen.gemm_plan import Plan, plan
-from tilekit.codegen.gemm_product import Factor, Product, Situation, Source
+from tilekit.codegen.gemm.kinds import accumulator
+from tilekit.codegen.gemm.plan import Plan, plan
+from tilekit.codegen.gemm.product import Factor, Product, Situation, Source
 from tilekit.codegen.target import ArrayClass
 from tilekit.ir.types import DType
 from tilekit.ir.views import ViewMap

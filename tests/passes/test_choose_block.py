@@ -9,7 +9,7 @@ import pytest
 
 import tilekit as tk
 from tests.passes.test_choose_gemm import lowered
-from tilekit.codegen.gemm import plans_of
+from tilekit.codegen.gemm.products import plans_of
 from tilekit.errors import CompileError
 from tilekit.runtime.compile import prepare
 

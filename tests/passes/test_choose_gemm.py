@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tilekit as tk
-from tilekit.codegen.gemm import plans_of
+from tilekit.codegen.gemm.products import plans_of
 from tilekit.codegen.layouts import Layout
 from tilekit.codegen.target import Target
 from tilekit.errors import CompileError, FallbackWarning, PrecisionWarning

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tilekit.builtins.memory import emitted_offset
-from tilekit.codegen.gemm import is_apart
-from tilekit.codegen.gemm_plan import Plan
+from tilekit.codegen.gemm.plan import Plan
+from tilekit.codegen.gemm.products import is_apart
 from tilekit.errors import KernelTypeError, KernelValueError
 from tilekit.ir.builtin import builtin
 from tilekit.ir.core import Block

@@ -15,9 +15,9 @@ from tilekit.builtins.overlap import require_apart
 from tilekit.builtins.reduce import tile_max
 from tilekit.builtins.slopes import times
 from tilekit.builtins.view_shapes import tile_broadcast, tile_transpose
-from tilekit.codegen.gemm import is_apart
-from tilekit.codegen.gemm_kinds import ROUNDED, accumulator
-from tilekit.codegen.gemm_plan import Plan
+from tilekit.codegen.gemm.kinds import ROUNDED, accumulator
+from tilekit.codegen.gemm.plan import Plan
+from tilekit.codegen.gemm.products import is_apart
 from tilekit.errors import KernelTypeError, KernelValueError, PrecisionWarning
 from tilekit.ir.builtin import builtin
 from tilekit.ir.context import active

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tilekit.codegen.cpu import ENTRY, params_struct
 from tilekit.codegen.cuda_emitter import CudaEmitter
-from tilekit.codegen.gemm import units_of
+from tilekit.codegen.gemm.products import units_of
 from tilekit.codegen.headers import whole
 from tilekit.codegen.refs import Site
 from tilekit.codegen.storage import Storage

@@ -9,7 +9,7 @@ from typing import Any
 from tilekit.codegen.barriers import ARRAYS, Access, Place, Steps, verify_barriers
 from tilekit.codegen.divisions import Divisions
 from tilekit.codegen.emitter import Emitter
-from tilekit.codegen.gemm import products_in
+from tilekit.codegen.gemm.products import products_in
 from tilekit.codegen.layouts import AnyLayout, Layout, OpaqueLayout
 from tilekit.codegen.orders import PACK_BYTES
 from tilekit.codegen.refs import ElementIndex, TileRef, coordinates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilekit.codegen.gemm_tiles import WARP, round_up
+from tilekit.codegen.gemm.tiles import WARP, round_up
 from tilekit.codegen.layouts import Layout
 from tilekit.codegen.target import Target
 from tilekit.ir.core import Function, walk

@@ -10,10 +10,10 @@ from typing import Any
 from tilekit.builtins.gemm_loop import Walk, gemm_loop
 from tilekit.builtins.matmul import gemm_tiles
 from tilekit.codegen.architectures import shared_limit
-from tilekit.codegen.gemm import product_of
-from tilekit.codegen.gemm_plan import OLDEST_TENSOR_CORES, Plan, plan
-from tilekit.codegen.gemm_product import Product, Situation, Source
-from tilekit.codegen.gemm_tiles import architecture
+from tilekit.codegen.gemm.plan import OLDEST_TENSOR_CORES, Plan, plan
+from tilekit.codegen.gemm.product import Product, Situation, Source
+from tilekit.codegen.gemm.products import product_of
+from tilekit.codegen.gemm.tiles import architecture
 from tilekit.codegen.orders import PACK_BYTES
 from tilekit.codegen.target import Target
 from tilekit.config import config

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilekit.builtins.matmul import lost_precision
-from tilekit.codegen.gemm_plan import scalar_warning, waste_warning
+from tilekit.codegen.gemm.plan import scalar_warning, waste_warning
 from tilekit.codegen.target import Target
 from tilekit.errors import FallbackWarning, PerformanceWarning, PrecisionWarning
 from tilekit.ir.core import Function, Op

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tilekit.codegen.gemm_plan import Plan
+from tilekit.codegen.gemm.plan import Plan
 from tilekit.codegen.placed import Placed
 from tilekit.codegen.target import ArrayClass, Target
 from tilekit.errors import CompileError

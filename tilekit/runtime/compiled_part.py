@@ -12,8 +12,8 @@ from typing import Any
 
 from tilekit.codegen.architectures import shared_limit
 from tilekit.codegen.cpu import ENTRY
-from tilekit.codegen.gemm import plans_of
-from tilekit.codegen.gemm_plan import Plan
+from tilekit.codegen.gemm.plan import Plan
+from tilekit.codegen.gemm.products import plans_of
 from tilekit.codegen.placed import Placed, placed_tiles
 from tilekit.codegen.shared_memory import check_shared_memory
 from tilekit.codegen.target import Target

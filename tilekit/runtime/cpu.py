@@ -16,8 +16,8 @@ import numpy as np
 
 from tilekit.codegen import headers
 from tilekit.codegen.cpu import ENTRY, LONG, emit_cpu
-from tilekit.codegen.gemm import units_of
-from tilekit.codegen.gemm_units import Units
+from tilekit.codegen.gemm.products import units_of
+from tilekit.codegen.gemm.units import Units
 from tilekit.codegen.refs import Site
 from tilekit.codegen.storage import ALIGNMENT, Storage, round_up
 from tilekit.codegen.target import Target

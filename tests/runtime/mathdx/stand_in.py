@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tilekit.codegen.gemm_units import Unit
+from tilekit.codegen.gemm.units import Unit
 from tilekit.runtime.cuda import nvrtc
 from tilekit.runtime.mathdx import providers, units, worker
 from tilekit.runtime.mathdx.made import Made

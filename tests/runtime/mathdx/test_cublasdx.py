@@ -13,7 +13,7 @@ import tilekit as tk
 from tests.codegen.loops import Tile, product
 from tests.native.mma_source import counted, instructions, main_loop, needs_nvdisasm
 from tests.nvrtc import needs_nvrtc
-from tilekit.codegen.gemm_units import Unit
+from tilekit.codegen.gemm.units import Unit
 from tilekit.runtime.compiled import Compiled
 from tilekit.runtime.cuda import build, link, nvrtc
 from tilekit.runtime.mathdx import providers

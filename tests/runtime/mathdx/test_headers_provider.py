@@ -14,7 +14,7 @@ import tilekit as tk
 from tests.native.mma_source import counted, instructions, needs_nvdisasm
 from tests.nvrtc import needs_nvrtc
 from tests.runtime.mathdx.stand_in_headers import write_headers
-from tilekit.codegen.gemm_units import Unit
+from tilekit.codegen.gemm.units import Unit
 from tilekit.errors import CompileError
 from tilekit.runtime.mathdx import headers, providers
 from tilekit.runtime.program import compile_kernel

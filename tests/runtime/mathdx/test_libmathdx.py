@@ -17,7 +17,7 @@ import pytest
 import tilekit as tk
 from tests.nvrtc import needs_nvrtc
 from tests.runtime.mathdx.stand_in import write_wheel
-from tilekit.codegen.gemm_units import Unit
+from tilekit.codegen.gemm.units import Unit
 from tilekit.errors import CompileError
 from tilekit.runtime import cache
 from tilekit.runtime.mathdx import libmathdx, providers, units, worker

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tilekit.codegen.gemm_tiles import MOST_REGISTERS, REGISTERS
-from tilekit.codegen.gemm_units import Units
+from tilekit.codegen.gemm.tiles import MOST_REGISTERS, REGISTERS
+from tilekit.codegen.gemm.units import Units
 from tilekit.codegen.target import Target
 from tilekit.config import config
 from tilekit.ir.float_state import in_ieee_state

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilekit.codegen import gemm_units
-from tilekit.codegen.gemm_units import Unit, Units
+from tilekit.codegen.gemm import units as gemm_units
+from tilekit.codegen.gemm.units import Unit, Units
 from tilekit.config import config
 from tilekit.errors import CompileError, Location, MissingPackageError, TilekitError
 from tilekit.runtime import cache as disk, process

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tilekit.codegen.gemm_units import Unit
+from tilekit.codegen.gemm.units import Unit
 from tilekit.errors import CompileError
 from tilekit.runtime.mathdx.made import Made
 

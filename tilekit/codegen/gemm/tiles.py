@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilekit.codegen.architectures import shared_limit
-from tilekit.codegen.gemm_kinds import AMPERE, Kind
-from tilekit.codegen.gemm_product import Product, Situation
+from tilekit.codegen.gemm.kinds import AMPERE, Kind
+from tilekit.codegen.gemm.product import Product, Situation
 from tilekit.codegen.layouts import Layout
 from tilekit.codegen.layouts.cores import fma_sums, mma_sums
 from tilekit.codegen.text import cpp_type

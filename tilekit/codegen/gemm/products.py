@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilekit.codegen.gemm_plan import Plan, plan
-from tilekit.codegen.gemm_product import Factor, Product, Situation
-from tilekit.codegen.gemm_units import Unit, Units
+from tilekit.codegen.gemm.plan import Plan, plan
+from tilekit.codegen.gemm.product import Factor, Product, Situation
+from tilekit.codegen.gemm.units import Unit, Units
 from tilekit.codegen.target import Target
 from tilekit.errors import Location
 from tilekit.ir.core import Function, Op

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilekit.codegen.gemm_kinds import AMPERE, INTEGERS, ROUNDED, Kind, kind_of, turing_kind_of
-from tilekit.codegen.gemm_product import Factor, Product, Situation, along_k
-from tilekit.codegen.gemm_tiles import (
+from tilekit.codegen.gemm.kinds import AMPERE, INTEGERS, ROUNDED, Kind, kind_of, turing_kind_of
+from tilekit.codegen.gemm.product import Factor, Product, Situation, along_k
+from tilekit.codegen.gemm.tiles import (
     MOST_REGISTERS,
     WARP,
     Reading,
@@ -17,7 +17,7 @@ from tilekit.codegen.gemm_tiles import (
     round_up,
     warps_of,
 )
-from tilekit.codegen.gemm_units import Unit, operand, serve
+from tilekit.codegen.gemm.units import Unit, operand, serve
 from tilekit.codegen.layouts import AnyLayout, OpaqueLayout
 from tilekit.codegen.orders import is_packed, order_of, why_unordered
 from tilekit.errors import CompileError, Location

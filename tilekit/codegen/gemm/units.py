@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
-from tilekit.codegen.gemm_kinds import AMPERE, INTEGERS, ROUNDED, Kind, accumulator, kind_of
-from tilekit.codegen.gemm_product import Factor, Product, Situation, along_k
-from tilekit.codegen.gemm_tiles import WARP, Reading, Ring, Warps, architecture, ring_of, warps_of
+from tilekit.codegen.gemm.kinds import AMPERE, INTEGERS, ROUNDED, Kind, accumulator, kind_of
+from tilekit.codegen.gemm.product import Factor, Product, Situation, along_k
+from tilekit.codegen.gemm.tiles import WARP, Reading, Ring, Warps, architecture, ring_of, warps_of
 from tilekit.codegen.orders import PACK_BYTES, Order, order_of, why_unordered
 from tilekit.codegen.text import cpp_type
 from tilekit.errors import Location
